@@ -747,17 +747,23 @@ create table pgrab.limit (
   key         text not null,
   max_running integer,
   per_second  double precision,
+  break_after integer,
+  break_for   interval,
   owner       text not null default current_user,
   constraint limit_pkey primary key (key),
   constraint limit_key_check check (key <> '' and octet_length(key) <= 1000),
   constraint limit_max_running_check check (max_running >= 0),
   constraint limit_per_second_check check (per_second between 0.000001 and 100000),
-  constraint limit_some_check check (num_nonnulls(max_running, per_second) > 0)
+  constraint limit_break_after_check check (break_after between 1 and 1000000),
+  constraint limit_break_for_check check (break_for >= '100 ms' and break_for <= '1 year'),
+  constraint limit_some_check check (num_nonnulls(max_running, per_second, break_after) > 0)
 );
 comment on table pgrab.limit is
   'How many tasks of one limit_key may run at the same time, and how many may start per second, over all '
   'nodes. pgrab.limits shows how they are used.';
-comment on column pgrab.limit.key is 'The word for pgrab.task.limit_key.';
+comment on column pgrab.limit.key is
+  'The word for pgrab.task.limit_key. With * at its end, a pattern: tenant:* is a limit of its own for each '
+  'key that begins with tenant: and has no limit that says more.';
 comment on column pgrab.limit.owner is
   'Who made it: current_user of the insert. Tasks of that owner may count against it; a limit made by an '
   'operator is for everyone.';
@@ -765,6 +771,10 @@ comment on column pgrab.limit.max_running is
   'How many may run at once; 0 stops them all. Null: unlimited.';
 comment on column pgrab.limit.per_second is
   'How many may start within any one second; 0.1 means one in ten seconds. Null: unlimited.';
+comment on column pgrab.limit.break_after is
+  'After so many failures in a row it is broken: nothing starts for break_for, then one run at a time, until '
+  'one succeeds. Null: never.';
+comment on column pgrab.limit.break_for is 'How long. Null: a minute. A change counts at once.';
 
 -- A place belongs to a run, whatever becomes of its task: it is freed by the run's finish, or by the recovery
 -- of its incarnation.  See docs/adr/0008-limits.md.
@@ -775,6 +785,7 @@ create table pgrab.limit_place (
   at          timestamptz not null,
   started     boolean     not null,
   over        boolean     not null default false,
+  failed      boolean,
   key         text        not null,
   constraint limit_place_pkey primary key (task_id, key)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -788,6 +799,7 @@ comment on column pgrab.limit_place.started is
   'False: kept for a task that waited in line and is due at `at`.';
 comment on column pgrab.limit_place.over is
   'True: the run ended while another session had the limit locked; the place is free but still counted.';
+comment on column pgrab.limit_place.failed is 'How that run ended; null: that says nothing about the limit.';
 comment on column pgrab.limit_place.key is 'The limit.';
 -- Serves: limit_reap().  Running tasks are not in it.
 create index limit_place_loose_idx on pgrab.limit_place (key, at) where over or not started;
@@ -804,6 +816,8 @@ create table pgrab.limit_use (
   starts     bigint      not null default 0,
   started_at timestamptz,
   planned_at timestamptz,
+  broken_until timestamptz,
+  failures   integer     not null default 0,
   waits      boolean     not null default false,
   key        text        not null,
   constraint limit_use_pkey primary key (key, no)
@@ -816,6 +830,8 @@ comment on column pgrab.limit_use.taken is 'How many places are taken: rows of p
 comment on column pgrab.limit_use.starts is 'How many have started, under per_second.';
 comment on column pgrab.limit_use.started_at is 'When the last of them started.';
 comment on column pgrab.limit_use.planned_at is 'The latest time for which a place has been kept.';
+comment on column pgrab.limit_use.failures is 'How many runs in a row have failed, if it has break_after.';
+comment on column pgrab.limit_use.broken_until is 'While it is broken: when the next run may start, to try.';
 comment on column pgrab.limit_use.waits is 'True: tasks wait in line.';
 comment on column pgrab.limit_use.key is 'The limit.';
 
@@ -1261,8 +1277,8 @@ create table pgrab.alert (
   constraint alert_pkey primary key (name),
   constraint alert_name_check check (octet_length(name) between 1 and 1000),
   constraint alert_events_check check (
-    events <@ '{failed,parked,recovered,overdue,missed,waiting,node_down,node_up}' and cardinality(events) > 0
-    and array_position(events, null) is null),
+    events <@ '{failed,parked,recovered,overdue,missed,waiting,broken,mended,node_down,node_up}'
+    and cardinality(events) > 0 and array_position(events, null) is null),
   constraint alert_after_check check (
     case when 'waiting' = any (events) then coalesce(after > '0', false) else after is null end)
 );
@@ -1274,12 +1290,13 @@ comment on column pgrab.alert.events is
   'When: failed (a fire of a schedule or a chain has failed for good), parked (the task waits for a person), '
   'recovered (a success after either, or after overdue), overdue (no success within expect_within), missed '
   '(no node could run a fire in time; at most once an hour for a task), waiting (for a signal, an answer, or '
-  'members, for longer than `after`). For alerts of operators: node_down (a node has died or fallen silent; '
-  'being stopped does not count), node_up (it is back).';
+  'members, for longer than `after`). Of limits: broken (break_after failures in a row), mended. For alerts '
+  'of operators: node_down (a node has died or fallen silent; being stopped does not count), node_up (it is '
+  'back).';
 comment on column pgrab.alert.after is 'How long a task may wait before `waiting` is reported.';
 comment on column pgrab.alert.owner is 'Only tasks of this owner. Null: of any.';
 comment on column pgrab.alert.task_like is
-  'Only tasks whose name (or key, when there is none) is LIKE this. Null: any.';
+  'Only tasks whose name (or key, when there is none) is LIKE this; only limits whose key is. Null: any.';
 comment on column pgrab.alert.source is 'Only tasks of this source. Null: of any.';
 comment on column pgrab.alert.node_like is
   'For node_down and node_up: only nodes whose name is LIKE this. Null: any.';

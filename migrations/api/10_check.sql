@@ -407,10 +407,14 @@ comment on function pgrab_internal.plan_check(pgrab_internal.task) is
 -- reveal whether another owner has a limit of that name.
 create or replace function pgrab_internal.limit_check(p_key text, p_owner text) returns void
 language plpgsql as $$
+declare
+  l constant pgrab_internal.limit := pgrab_internal.limit_get(p_key);
 begin
-  if p_key is not null and not exists (
-    select from pgrab.limit l
-    where l.key = p_key and (l.owner = p_owner or pgrab_internal.may_operate(l.owner))) then
+  if p_key like '%*' then
+    perform pgrab_internal.refuse('limit_key', p_key,
+      'With * at its end it is a pattern for limits. A task names one key that the pattern matches.');
+  elsif p_key is not null
+      and (l.key is null or l.owner <> p_owner and not pgrab_internal.may_operate(l.owner)) then
     perform pgrab_internal.refuse('limit_key', p_key,
       format('There is no such limit. Make it first: '
         'insert into pgrab.limit (key, max_running) values (%L, 5).', p_key));

@@ -361,19 +361,28 @@ end $$;
 comment on function pgrab_internal.move_tells(pgrab_internal.moved[]) is
   'Continues the chains of links that have ended.';
 
+-- A receiver that has accepted a request, and a handler that waits, have done what was asked of them so far.
+create or replace function pgrab_internal.run_failed(p_outcome text) returns boolean
+language sql immutable
+return case when p_outcome in ('failed', 'timed_out') then true
+  when p_outcome in ('succeeded', 'waited', 'suspend', 'awaits', 'await') then false end;
+comment on function pgrab_internal.run_failed(text) is
+  'What the end of a run says about what it works with. Null, for one that was lost or cancelled: nothing.';
+
+-- p_outcomes: of the runs, or the events of their moves.
 create or replace function pgrab_internal.runs_over(
-  p_ids bigint[], p_versions bigint[], p_incarnations bigint[]) returns void
+  p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_outcomes text[]) returns void
 language plpgsql as $$
 begin
   if pg_relation_size('pgrab.limit_place') > 0 then
-    perform pgrab_internal.limit_give_back(p_ids, p_versions, p_incarnations);
+    perform pgrab_internal.limit_give_back(p_ids, p_versions, p_incarnations, p_outcomes);
   end if;
   if pg_relation_size('pgrab.cancel_request') > 0 then
     delete from pgrab.cancel_request c using unnest(p_ids, p_versions) f(id, version)
     where c.task_id = any (array[f.id]) and c.version = f.version;
   end if;
 end $$;
-comment on function pgrab_internal.runs_over(bigint[], bigint[], bigint[]) is
+comment on function pgrab_internal.runs_over(bigint[], bigint[], bigint[], text[]) is
   'Runs have ended, whatever became of their tasks: frees their places, and forgets that they were to stop.';
 
 create or replace function pgrab_internal.move_follow(p_moved pgrab_internal.moved[], p_node text)
@@ -384,6 +393,7 @@ declare
   v_ids bigint[];
   v_versions bigint[];
   v_incarnations bigint[];
+  v_ends text[];
   v_outcomes text[];
   v_tells boolean;
   v_asks bigint[];
@@ -392,8 +402,9 @@ begin
     array_agg(e.id) filter (where e.asks), array_agg(distinct e.outcome) filter (where e.outcome is not null),
     array_agg(e.id) filter (where e.was = 'running' and e.event <> 'delete'),
     array_agg(e.version) filter (where e.was = 'running' and e.event <> 'delete'),
-    array_agg(e.incarnation) filter (where e.was = 'running' and e.event <> 'delete')
-  into v_left, v_tells, v_asks, v_outcomes, v_ids, v_versions, v_incarnations
+    array_agg(e.incarnation) filter (where e.was = 'running' and e.event <> 'delete'),
+    array_agg(coalesce(e.outcome, e.event)) filter (where e.was = 'running' and e.event <> 'delete')
+  into v_left, v_tells, v_asks, v_outcomes, v_ids, v_versions, v_incarnations, v_ends
   from unnest(p_moved) e;
   if v_outcomes is not null then
     perform pgrab_internal.alert(p_moved, v_outcomes, p_node);
@@ -405,7 +416,7 @@ begin
     perform pgrab_internal.move_tells(p_moved);
   end if;
   if v_ids is not null then
-    perform pgrab_internal.runs_over(v_ids, v_versions, v_incarnations);
+    perform pgrab_internal.runs_over(v_ids, v_versions, v_incarnations, v_ends);
   end if;
   if pg_relation_size('pgrab.wait') > 0 or pg_relation_size('pgrab.signal') > 0 then
     perform pgrab_internal.waits_end(array_agg(e.id), array_agg(e.id) filter (where e.fresh))

@@ -11,6 +11,34 @@
 -- found by its task.  Without it, the planner may think that a table which was vacuumed while empty is small
 -- enough to find all places of a key first.)  A place belongs to a run: it is given back by the run's finish,
 -- the recovery of its incarnation, or whatever else ends that run, and not because the task's row is gone.
+--
+-- A limit that breaks (break_after) is one with other numbers for a while: no places, then one.  Nothing ends
+-- that state but a run that succeeds, so nothing can be lost that should; see docs/adr/0037-breakers.md.
+
+create or replace function pgrab_internal.limit_of(p_key text) returns setof pgrab_internal.limit
+language sql stable
+begin atomic
+  select p_key, l.max_running, l.per_second, l.break_after, l.break_for, l.owner from pgrab.limit l
+  where l.key = p_key or l.key = any (array(
+    select left(p_key, n) || '*' from generate_series(0, length(p_key)) n))
+  order by l.key = p_key desc, length(l.key) desc limit 1;
+end;
+comment on function pgrab_internal.limit_of(text) is
+  'The limit of a key: the one of that name, or what the longest pattern says; of those the caller sees.';
+
+-- 3 us instead of 30 where the key has a row of its own.
+create or replace function pgrab_internal.limit_get(p_key text) returns pgrab_internal.limit
+language plpgsql stable as $$
+declare
+  l pgrab_internal.limit;
+begin
+  select x.* into l from pgrab.limit x where x.key = p_key;
+  if not found then
+    select x.* into l from pgrab_internal.limit_of(p_key) x;
+  end if;
+  return l;
+end $$;
+comment on function pgrab_internal.limit_get(text) is 'The limit of a key. Null: it has none.';
 
 -- 20 ms more than asked for, because the way from here to the node, where the run starts, does not always
 -- take the same time.
@@ -59,13 +87,37 @@ returns void
 language plpgsql as $$
 begin
   if n is distinct from o then
-    insert into pgrab.limit_use (key, no, taken, starts, started_at, planned_at, waits)
-    values (o.key, o.no + 1, n.taken, n.starts, n.started_at, n.planned_at, n.waits);
+    n.no := o.no + 1;
+    insert into pgrab.limit_use select n.*;
     delete from pgrab.limit_use u where u.key = o.key and u.no = o.no and u.no > 0;
   end if;
 end $$;
 comment on function pgrab_internal.limit_note(pgrab_internal.limit_use, pgrab_internal.limit_use) is
   'Writes down how a key is used now. The caller holds its lock.';
+
+-- Not before, although a place may be free: it is broken.  A time further ahead than break_for was noted
+-- before the clock stepped back, or break_for was longer then.
+create or replace function pgrab_internal.limit_broken(l pgrab_internal.limit, u pgrab_internal.limit_use)
+returns timestamptz
+language sql stable
+begin atomic
+  select case when u.failures >= l.break_after then case
+    when u.broken_until <= clock_timestamp() + coalesce(l.break_for, '1 min') then u.broken_until
+    else clock_timestamp() end end;
+end;
+comment on function pgrab_internal.limit_broken(pgrab_internal.limit, pgrab_internal.limit_use) is
+  'From when on a limit that is broken may be tried. Null: it is not broken.';
+
+create or replace function pgrab_internal.limit_most(l pgrab_internal.limit, u pgrab_internal.limit_use)
+returns integer
+language sql stable
+begin atomic
+  select case when b.until is null then l.max_running when b.until > clock_timestamp() then 0
+    else least(l.max_running, 1) end
+  from (select pgrab_internal.limit_broken(l, u) as until) b;
+end;
+comment on function pgrab_internal.limit_most(pgrab_internal.limit, pgrab_internal.limit_use) is
+  'How many may run at once now. Null: any number.';
 
 -- ------------------------------------------------------------------------------------------------ the line
 
@@ -105,7 +157,7 @@ create or replace function pgrab_internal.limit_room(
   l pgrab_internal.limit, u pgrab_internal.limit_use,
   out first timestamptz, out step interval, out room bigint)
 language sql as $$
-  select f.first, f.step, greatest(0, least(1000, l.max_running - u.taken,
+  select f.first, f.step, greatest(0, least(1000, pgrab_internal.limit_most(l, u) - u.taken,
     case when l.per_second is not null then
       floor(extract(epoch from f.now + interval '2 s' - f.first) / extract(epoch from f.step)) + 1
     end))::bigint
@@ -243,9 +295,10 @@ language sql as $$
     w.at <= clock_timestamp() + interval '3 ms'
       and (a.kept or not u.waits
         and coalesce(pgrab_internal.limit_noted(u.planned_at) < clock_timestamp(), true)
-        and (l.max_running is null or u.taken + a.fresh <= l.max_running)), w.at
+        and u.taken + a.fresh <= coalesce(m.most, u.taken + a.fresh)), w.at
   from pgrab_internal.limit_asking(l.key, p_ids, p_versions, p_incarnation) a
     cross join pgrab_internal.limit_span(l) s
+    cross join pgrab_internal.limit_most(l, u) m(most)
     left join pgrab.limit_start b on b.key = l.key and b.no = u.starts + a.n - s.starts
     cross join lateral (
       select greatest(clock_timestamp(), pgrab_internal.limit_noted(u.started_at),
@@ -362,9 +415,9 @@ begin
       perform pgrab_internal.limit_later(v_key, p_ids, p_versions, p_incarnation);
       continue;
     end;
-    select x.* into l from pgrab.limit x where x.key = v_key;
+    l := pgrab_internal.limit_get(v_key);
     if l.key is not null and o.key is null then
-      -- the limit was written without its trigger, as in a restored copy
+      -- the first of a pattern; or the limit was written without its trigger, as in a restored copy
       insert into pgrab.limit_use (key, no) values (v_key, 0) on conflict do nothing;
       o := pgrab_internal.limit_lock(v_key);
     elsif l.key is null then
@@ -394,33 +447,95 @@ comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
 
 -- ------------------------------------------------------------------------------------------------- the end
 
-create or replace function pgrab_internal.limit_freed(p_key text, o pgrab_internal.limit_use, p_n bigint)
-returns void
+-- What is known of a limit, as of a task, so that one template suits both.
+create or replace function pgrab_internal.limit_notice(
+  p_event text, l pgrab_internal.limit, u pgrab_internal.limit_use) returns void
+language plpgsql as $$
+begin
+  if exists (select from pgrab.alert) then
+    insert into pgrab_internal.notice (event, facts)
+    values (p_event, pgrab_internal.facts(p_event, 'limit ' || l.key, 'limit-' || l.key,
+      jsonb_build_object('name', l.key, 'owner', l.owner, 'failures', u.failures, 'text', case p_event
+        when 'mended' then format('limit %s is mended: a run has succeeded', l.key)
+        else format('limit %s is broken: %s in a row have failed; the next one may try at %s', l.key,
+          u.failures, pgrab_internal.cut(u.broken_until)) end)));
+    perform pg_notify('pgrab', 'alerts');
+  end if;
+end $$;
+comment on function pgrab_internal.limit_notice(text, pgrab_internal.limit, pgrab_internal.limit_use) is
+  'Writes down that a limit has broken or is mended, for whoever is to be told.';
+
+-- Places that were kept are no longer: who had one asks again, and waits in line.
+create or replace function pgrab_internal.limit_break(l pgrab_internal.limit, u pgrab_internal.limit_use)
+returns pgrab_internal.limit_use
 language plpgsql as $$
 declare
-  l pgrab_internal.limit;
+  v_n bigint;
+begin
+  delete from pgrab.limit_place p where p.key = l.key and (p.over or not p.started) and not p.over;
+  get diagnostics v_n = row_count;
+  u.taken := greatest(0, u.taken - v_n);
+  u.broken_until := clock_timestamp() + coalesce(l.break_for, '1 min');
+  return u;
+end $$;
+comment on function pgrab_internal.limit_break(pgrab_internal.limit, pgrab_internal.limit_use) is
+  'Lets nothing start for break_for.';
+
+-- p_failed: in the order in which the runs ended; null: that says nothing.
+create or replace function pgrab_internal.limit_told(
+  l pgrab_internal.limit, u pgrab_internal.limit_use, p_failed boolean[]) returns pgrab_internal.limit_use
+language plpgsql as $$
+declare
+  c_was constant boolean := pgrab_internal.limit_broken(l, u) is not null;
+  c_good constant integer := (
+    select max(f.n) from unnest(p_failed) with ordinality f(failed, n) where not f.failed);
+  c_bad constant integer := (
+    select count(*) from unnest(p_failed) with ordinality f(failed, n)
+    where f.failed and f.n > coalesce(c_good, 0));
+begin
+  u.failures := case when l.break_after is null then 0
+    else c_bad + case when c_good is null then u.failures else 0 end end;
+  if c_bad > 0 and u.failures >= l.break_after then
+    u := pgrab_internal.limit_break(l, u);
+  end if;
+  if c_was <> (pgrab_internal.limit_broken(l, u) is not null) then
+    perform pgrab_internal.limit_notice(case when c_was then 'mended' else 'broken' end, l, u);
+  end if;
+  return u;
+end $$;
+comment on function pgrab_internal.limit_told(
+  pgrab_internal.limit, pgrab_internal.limit_use, boolean[]) is
+  'Counts the failures in a row of a limit with break_after.';
+
+create or replace function pgrab_internal.limit_freed(
+  p_key text, o pgrab_internal.limit_use, p_n bigint, p_failed boolean[]) returns void
+language plpgsql as $$
+declare
+  l constant pgrab_internal.limit := pgrab_internal.limit_get(p_key);
   u pgrab_internal.limit_use := o;
 begin
   u.taken := greatest(0, u.taken - p_n);
-  select x.* into l from pgrab.limit x where x.key = p_key;
+  if num_nonnulls(l.break_after, nullif(u.failures, 0)) > 0 then
+    u := pgrab_internal.limit_told(l, u, p_failed);
+  end if;
   if u.waits and l.key is not null then
     u := pgrab_internal.limit_wake(l, u);
   end if;
   perform pgrab_internal.limit_note(o, u);
 end $$;
-comment on function pgrab_internal.limit_freed(text, pgrab_internal.limit_use, bigint) is
-  'Gives places of a key that have become free to the next in line.';
+comment on function pgrab_internal.limit_freed(text, pgrab_internal.limit_use, bigint, boolean[]) is
+  'Gives places of a key that have become free to the next in line, if the ends of their runs allow it.';
 
 -- Places are found by the fence of the run: what became of its task does not matter.  The place of a run that
 -- ends too late was freed when it was recovered, and another run's place has another fence.
 create or replace function pgrab_internal.limit_give_back(
-  p_ids bigint[], p_versions bigint[], p_incarnations bigint[])
+  p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_outcomes text[] default '{}')
 returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   u pgrab_internal.limit_use;
   v_key text;
-  v_n bigint;
+  v_failed boolean[];
   v_freed bigint := 0;
 begin
   for v_key in
@@ -433,25 +548,29 @@ begin
       u := pgrab_internal.limit_lock(v_key);
     exception when lock_not_available then
       -- The place is marked as free, and limit_tick() lets the next task go.
-      update pgrab.limit_place p set over = true
-      from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
+      update pgrab.limit_place p
+      set over = true, failed = pgrab_internal.run_failed(f.outcome), at = clock_timestamp()
+      from unnest(p_ids, p_versions, p_incarnations, p_outcomes) f(id, version, incarnation, outcome)
       where p.task_id = any (array[f.id]) and p.version = f.version
         and case when p.key = v_key and p.incarnation = f.incarnation then true end;
       continue;
     end;
-    delete from pgrab.limit_place p
-    using unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
-    where p.task_id = any (array[f.id]) and p.version = f.version
-      and case when p.key = v_key and p.incarnation = f.incarnation then true end;
-    get diagnostics v_n = row_count;
-    v_freed := v_freed + v_n;
+    with gone as (
+      delete from pgrab.limit_place p
+      using unnest(p_ids, p_versions, p_incarnations, p_outcomes) with ordinality
+        f(id, version, incarnation, outcome, n)
+      where p.task_id = any (array[f.id]) and p.version = f.version
+        and case when p.key = v_key and p.incarnation = f.incarnation then true end
+      returning pgrab_internal.run_failed(f.outcome) as failed, f.n)
+    select array_agg(g.failed order by g.n) into v_failed from gone g;
+    v_freed := v_freed + coalesce(cardinality(v_failed), 0);
     if u.key is not null then
-      perform pgrab_internal.limit_freed(v_key, u, v_n);
+      perform pgrab_internal.limit_freed(v_key, u, coalesce(cardinality(v_failed), 0), v_failed);
     end if;
   end loop;
   return v_freed;
 end $$;
-comment on function pgrab_internal.limit_give_back(bigint[], bigint[], bigint[]) is
+comment on function pgrab_internal.limit_give_back(bigint[], bigint[], bigint[], text[]) is
   'Frees the places of runs that have ended, for the next in line. Returns how many.';
 
 -- These are places of tasks that were deleted while they ran, so the incarnation no longer holds them.  While

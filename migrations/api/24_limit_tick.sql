@@ -3,22 +3,25 @@
 
 -- Places that no run will use: kept for a task that did not come (edited, paused, deleted), or given back
 -- while the key was locked.  One that is kept for long after now was kept before the clock stepped back.
-create or replace function pgrab_internal.limit_reap(p_key text) returns bigint
+create or replace function pgrab_internal.limit_reap(p_key text) returns boolean[]
 language plpgsql as $$
 declare
-  v_n bigint;
+  v_failed boolean[];
 begin
-  delete from pgrab.limit_place p
-  where p.key = p_key and (p.over or not p.started) and (p.over
-    or p.at > clock_timestamp() + interval '1 minute'
-    or p.at < clock_timestamp() - interval '10 s' and not exists (
-      select from pgrab.task t
-      where t.id = any (array[p.task_id]) and t.limit_key = p.key and t.due_at is not null
-        and t.status in ('scheduled', 'claimed') and t.due_at < clock_timestamp() + interval '10 s'));
-  get diagnostics v_n = row_count;
-  return v_n;
+  with gone as (
+    delete from pgrab.limit_place p
+    where p.key = p_key and (p.over or not p.started) and (p.over
+      or p.at > clock_timestamp() + interval '1 minute'
+      or p.at < clock_timestamp() - interval '10 s' and not exists (
+        select from pgrab.task t
+        where t.id = any (array[p.task_id]) and t.limit_key = p.key and t.due_at is not null
+          and t.status in ('scheduled', 'claimed') and t.due_at < clock_timestamp() + interval '10 s'))
+    returning p.failed, p.at)
+  select array_agg(g.failed order by g.at) into v_failed from gone g;
+  return coalesce(v_failed, '{}');
 end $$;
-comment on function pgrab_internal.limit_reap(text) is 'Removes places that no run has or will take.';
+comment on function pgrab_internal.limit_reap(text) is
+  'Removes places that no run has or will take. Returns how the runs of those ended.';
 
 create or replace function pgrab_internal.limit_let_go(p_key text) returns void
 language sql as $$
@@ -32,19 +35,20 @@ comment on function pgrab_internal.limit_let_go(text) is 'Makes due all tasks th
 create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
 language plpgsql as $$
 declare
-  l pgrab_internal.limit;
+  l constant pgrab_internal.limit := pgrab_internal.limit_get(p_key);
   o pgrab_internal.limit_use := pgrab_internal.limit_lock(p_key, true);
   u pgrab_internal.limit_use := o;
+  v_failed boolean[];
 begin
-  select x.* into l from pgrab.limit x where x.key = p_key;
   if o.key is null then
     return;
   elsif l.key is null then
     perform pgrab_internal.limit_let_go(p_key);
     u.waits := false;
   else
-    u.taken := greatest(0, u.taken - pgrab_internal.limit_reap(p_key));
-    u := pgrab_internal.limit_wake(l, u);
+    v_failed := pgrab_internal.limit_reap(p_key);
+    u.taken := greatest(0, u.taken - cardinality(v_failed));
+    u := pgrab_internal.limit_wake(l, pgrab_internal.limit_told(l, u, v_failed));
   end if;
   perform pgrab_internal.limit_note(o, u);
 end $$;
@@ -64,62 +68,82 @@ comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
 create or replace function pgrab_internal.limit_audit_key(p_key text) returns void
 language plpgsql as $$
 declare
+  l constant pgrab_internal.limit := pgrab_internal.limit_get(p_key);
   o pgrab_internal.limit_use := pgrab_internal.limit_lock(p_key, true);
   u pgrab_internal.limit_use := o;
 begin
   delete from pgrab.limit_place p using pgrab.task t
   where o.key is not null and p.key = o.key and p.started and t.id = p.task_id
     and (t.version, t.incarnation) is distinct from (p.version, p.incarnation);
-  perform pgrab_internal.limit_reap(o.key);
+  u := pgrab_internal.limit_told(l, u, pgrab_internal.limit_reap(o.key));
   u.taken := (select count(*) from pgrab.limit_place p where p.key = o.key);
   perform pgrab_internal.limit_note(o, u) where o.key is not null;
   delete from pgrab.limit_start b
   where b.key = o.key and b.no <= o.starts - coalesce((
-    select s.starts
-    from pgrab.limit l
-      cross join lateral pgrab_internal.limit_span(row(l.*)::pgrab_internal.limit) s
-    where l.key = o.key and l.per_second is not null), 0);
+    select s.starts from pgrab_internal.limit_span(l) s where l.per_second is not null), 0);
   delete from pgrab.limit_use x
-  where x.key = o.key and u.taken = 0 and not u.waits
-    and not exists (select from pgrab.limit l where l.key = o.key);
+  where x.key = o.key and u.taken = 0 and not u.waits and pgrab_internal.limit_broken(l, u) is null
+    and not exists (select from pgrab.limit y where y.key = o.key);
 end $$;
 comment on function pgrab_internal.limit_audit_key(text) is
-  'Recounts the places of a key, and removes what a deleted limit has left behind.';
+  'Recounts the places of a key, and removes what a deleted limit or an idle key of a pattern leaves behind.';
 
 create or replace function pgrab_internal.limit_audit() returns void
-language sql as $$
-  select pgrab_internal.limit_audit_key(k.key)
-  from (select x.key from pgrab.limit_use x where x.no = 0 order by x.key) k
-$$;
-comment on function pgrab_internal.limit_audit() is 'Recounts the places of all limits.';
+language plpgsql as $$
+declare
+  c_until constant timestamptz := clock_timestamp() + interval '100 ms';
+  v_key text;
+begin
+  for v_key in select x.key from pgrab.limit_use x where x.no = 0 order by random() loop
+    perform pgrab_internal.limit_audit_key(v_key);
+    exit when clock_timestamp() > c_until;
+  end loop;
+end $$;
+comment on function pgrab_internal.limit_audit() is
+  'Recounts the places of all limits; of those that chance picks, when there is no time for all.';
 
+-- From key to key in task_line_idx, which has other tasks, too: thousands of keys of a pattern cost nothing
+-- while nobody waits.  Not asked of pgrab.limit: a task may have gone into line while its limit was deleted,
+-- and must be let go.
 create or replace function pgrab_internal.limit_lines() returns setof text
 language sql stable
 begin atomic
-  select x.key from pgrab.limit_use x cross join lateral pgrab_internal.limit_latest(x.key) u
-  where x.no = 0 and u.waits order by x.key;
+  with recursive k(key) as (
+    select ''
+    union all
+    select (select t.limit_key from pgrab.task t
+      where t.due_at is null and t.limit_key is not null and not t.paused and t.limit_key > k.key
+      order by t.limit_key limit 1)
+    from k where k.key is not null)
+  select k.key from k
+  where (select u.waits from pgrab.limit_use u where u.key = k.key order by u.no desc limit 1);
 end;
 comment on function pgrab_internal.limit_lines() is 'The keys for which tasks wait in line.';
 
--- Serves: duties.sql.  Not asked of pgrab.limit: a task may have gone into line while its limit was deleted,
--- and must be let go.
+-- Serves: duties.sql.
 create or replace function pgrab_internal.limit_waits() returns boolean
-language sql as $$
+language sql set enable_seqscan = off as $$
   select exists (select from pgrab_internal.limit_lines())
 $$;
 comment on function pgrab_internal.limit_waits() is 'Do tasks wait in line for any limit?';
 
 -- Every second while tasks wait, on one node: per_second depends on the clock, a limit may have been raised,
--- and a node may have died before it woke the next in line.
+-- or one that is broken may be tried, and a node may have died before it woke the next in line.  When there
+-- is no time for all keys, chance decides which; a finish wakes the next in line of its key anyway.
 create or replace function pgrab_internal.limit_tick() returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
+  c_until constant timestamptz := clock_timestamp() + interval '200 ms';
+  v_key text;
   v_n bigint := 0;
 begin
   if exists (select from pgrab.limit_use) and pgrab_internal.duty_take('limits', '0.8 s') then
-    perform pgrab_internal.limit_tick_key(k.key) from pgrab_internal.limit_lines() k(key);
-    get diagnostics v_n = row_count;
-    if pgrab_internal.duty_take('limit_audit', '1 hour') then
+    for v_key in select k.key from pgrab_internal.limit_lines() k(key) order by random() loop
+      perform pgrab_internal.limit_tick_key(v_key);
+      v_n := v_n + 1;
+      exit when clock_timestamp() > c_until;
+    end loop;
+    if pgrab_internal.duty_take('limit_audit', '1 min') then
       perform pgrab_internal.limit_audit();
     end if;
   end if;
@@ -135,7 +159,7 @@ comment on function pgrab_internal.limit_tick() is
 create or replace function pgrab_internal.limit_changed() returns trigger
 language plpgsql as $$
 begin
-  if tg_op <> 'DELETE' then
+  if tg_op <> 'DELETE' and new.key not like '%*' then
     insert into pgrab.limit_use (key, no) values (new.key, 0) on conflict do nothing;
   end if;
   if tg_op = 'DELETE' or tg_op = 'UPDATE' and new.key <> old.key then
@@ -154,9 +178,13 @@ create trigger limit_10_changed after insert or update or delete on pgrab.limit
   for each row execute function pgrab_internal.limit_changed();
 
 create or replace view pgrab.limits as
-select l.key, l.max_running, l.per_second, u.taken - p.loose as running, s.started_1s, w.waiting, w.longest
-from pgrab.limit l
-cross join lateral pgrab_internal.limit_latest(l.key) u
+select l.key, l.max_running, l.per_second, u.taken - p.loose as running, s.started_1s, w.waiting, w.longest,
+  case when l.break_after is not null then u.failures end as failures,
+  date_trunc('second', b.until) as broken_until
+from (select x.key from pgrab.limit x union select x.key from pgrab.limit_use x where x.no = 0) k
+cross join lateral pgrab_internal.limit_of(k.key) l
+left join lateral pgrab_internal.limit_latest(l.key) u on true
+cross join lateral pgrab_internal.limit_broken(l, u) b(until)
 cross join lateral (
   select count(*) as loose from pgrab.limit_place p where p.key = l.key and (p.over or not p.started)) p
 cross join lateral (
@@ -167,8 +195,9 @@ cross join lateral (
     date_trunc('second', statement_timestamp() - min(greatest(t.fire_at, t.created_at))) as longest
   from pgrab.task t
   where t.limit_key = l.key and t.due_at is null and t.status = 'scheduled' and not t.paused) w;
-comment on view pgrab.limits is 'The limits and how they are used.';
-comment on column pgrab.limits.key is 'The word for pgrab.task.limit_key.';
+comment on view pgrab.limits is
+  'The limits and how they are used: patterns, and each key that has been used.';
+comment on column pgrab.limits.key is 'The word for pgrab.task.limit_key; with * at its end, a pattern.';
 comment on column pgrab.limits.max_running is 'How many may run at once.';
 comment on column pgrab.limits.per_second is 'How many may start per second.';
 comment on column pgrab.limits.running is 'How many are running.';
@@ -176,3 +205,7 @@ comment on column pgrab.limits.started_1s is
   'How many were started within the last second. Null: per_second is not set.';
 comment on column pgrab.limits.waiting is 'How many wait in line.';
 comment on column pgrab.limits.longest is 'How long the first of them has waited since its planned time.';
+comment on column pgrab.limits.failures is
+  'How many runs in a row have failed. Null: break_after is not set.';
+comment on column pgrab.limits.broken_until is
+  'It is broken: nothing starts before then, and after that one run at a time. Null: it is not.';

@@ -357,7 +357,7 @@ begin
   end if;
   perform pgrab_internal.move_follow(v_moved, p_node);
   if cardinality(v_moved) < cardinality(b.ids) then
-    perform pgrab_internal.runs_over(b.ids, b.versions, b.incarnations);
+    perform pgrab_internal.runs_over(b.ids, b.versions, b.incarnations, b.outcomes);
   end if;
   v_before := set_config('pgrab.link_ends', v_before, true);
   return v_moved;
@@ -377,7 +377,7 @@ begin
   where t.id = p_id and t.version = p_version and t.incarnation = p_incarnation and t.status = 'running'
   for update;
   if not found then
-    perform pgrab_internal.runs_over(array[p_id], array[p_version], array[p_incarnation]);
+    perform pgrab_internal.runs_over(array[p_id], array[p_version], array[p_incarnation], array[p_outcome]);
     return false;
   end if;
   return cardinality(pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version,

@@ -282,6 +282,11 @@ begin atomic
     case when l.key is null then format('Limit %s no longer exists, so it does not count.', t.limit_key)
       when l.max_running = 0 then format('%s lets nothing run: update pgrab.limit set max_running = 1 '
         'where key = %L.', l.key, l.key)
+      when b.until is not null then format('%s is broken: the last %s runs have failed. %s', l.key,
+        x.failures, case when b.until > clock_timestamp()
+          then format('Nothing starts before %s, then one run at a time, until one succeeds.',
+            pgrab_internal.cut(b.until))
+          else 'One run at a time may try, until one succeeds.' end)
       else format('%s: %s run%s%s.', l.key, u.running, ' of ' || l.max_running,
         ', at most ' || l.per_second || ' starts per second')
         || case when p.kept then ' A place is kept for it.' else '' end
@@ -291,8 +296,11 @@ begin atomic
             pgrab_internal.cut(t.fire_at), case when w.before > 10000 then '10000+' else w.before::text end)
           else '' end end,
     case v.verdict when 'blocked' then format('limit %s lets nothing run (max_running 0)', l.key)
-      when 'waits' then format('waits for a place under limit %s', l.key) end
-  from (select) one left join pgrab.limit l on l.key = t.limit_key
+      when 'waits' then case when b.until is null then format('waits for a place under limit %s', l.key)
+        else format('limit %s is broken after %s failures', l.key, x.failures) end end
+  from (select) one left join lateral pgrab_internal.limit_of(t.limit_key) l on true
+    left join lateral pgrab_internal.limit_latest(l.key) x on true
+    cross join lateral pgrab_internal.limit_broken(l, x) b(until)
     cross join lateral (select count(*) filter (where x.started and not x.over) as running
       from pgrab.limit_place x where x.key = t.limit_key) u
     cross join lateral (select exists (select from pgrab.limit_place x
@@ -302,13 +310,13 @@ begin atomic
       where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused
       limit case when p_all then 10001 when t.due_at is null then 0 else 1 end) x) w
     left join lateral (
-      select r.first as next from pgrab_internal.limit_room(
-        row(l.*)::pgrab_internal.limit, pgrab_internal.limit_latest(l.key)) r
+      select r.first as next from pgrab_internal.limit_room(l, x) r
       where l.per_second is not null and (p_all or t.due_at is not null)
         and r.first > clock_timestamp() + interval '10 ms') s on true
     cross join lateral (
       select case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
-        when t.due_at is not null and u.running < coalesce(l.max_running, u.running + 1) and w.before = 0
+        when t.due_at is not null and w.before = 0
+          and u.running < coalesce(pgrab_internal.limit_most(l, x), u.running + 1)
           and s.next is null then 'ok'
         else 'waits' end as verdict) v
   where t.limit_key is not null;

@@ -116,21 +116,34 @@ end;
 comment on function pgrab_internal.alert_text(text, text, pgrab_internal.task, pgrab_internal.incident) is
   'One line that says what has happened.';
 
--- All are strings, so that they fit anywhere.
+-- All are strings, so that they fit anywhere.  What is no task has the same facts as one, so that one
+-- template suits all.
+create or replace function pgrab_internal.facts(p_event text, p_called text, p_id text, p_facts jsonb)
+returns jsonb
+language sql stable
+begin atomic
+  select jsonb_object_agg(f.key, coalesce(p_facts ->> f.key, f.value, ''))
+  from (values
+    ('event', p_event), ('task', p_called), ('id', p_id), ('key', null), ('name', null), ('kind', null),
+    ('source', null), ('owner', null), ('outcome', null), ('since', null), ('failures', null),
+    ('finished_at', null), ('node', null), ('database', current_database()), ('text', null),
+    ('error', null)) f(key, value);
+end;
+comment on function pgrab_internal.facts(text, text, text, jsonb) is
+  'What an alert says, as strings: of a task, a limit or a node.';
+
 create or replace function pgrab_internal.alert_facts(
   p_event text, t pgrab_internal.task, i pgrab_internal.incident, p_node text)
 returns jsonb
 language sql stable
 begin atomic
-  select jsonb_object_agg(f.key, coalesce(f.value, ''))
-  from (values
-    ('event', p_event), ('task', pgrab_internal.called(t.id, t.name, t.key)), ('id', t.id::text),
-    ('key', t.key), ('name', t.name), ('kind', t.kind), ('source', t.source), ('owner', t.owner),
-    ('outcome', t.last_outcome), ('since', to_json(i.since) #>> '{}'), ('failures', i.failures::text),
-    ('finished_at', to_json(t.last_finished_at) #>> '{}'), ('node', p_node),
-    ('database', current_database()),
-    ('text', pgrab_internal.alert_text(p_event, pgrab_internal.called(t.id, t.name, t.key), t, i)),
-    ('error', case when p_event <> 'recovered' then t.last_error end)) f(key, value);
+  select pgrab_internal.facts(p_event, c.name, t.id::text, jsonb_build_object(
+    'key', t.key, 'name', t.name, 'kind', t.kind, 'source', t.source, 'owner', t.owner,
+    'outcome', t.last_outcome, 'since', to_json(i.since) #>> '{}', 'failures', i.failures,
+    'finished_at', to_json(t.last_finished_at) #>> '{}', 'node', p_node,
+    'text', pgrab_internal.alert_text(p_event, c.name, t, i),
+    'error', case when p_event <> 'recovered' then t.last_error end))
+  from (select pgrab_internal.called(t.id, t.name, t.key) as name) c;
 end;
 comment on function pgrab_internal.alert_facts(text, pgrab_internal.task, pgrab_internal.incident, text) is
   'What is known of an incident, as strings.';

@@ -2,22 +2,17 @@
 -- that marks it down, and once more when its name registers again.  A node that was stopped in good order is
 -- not reported.
 
--- The same facts as for a task, so that one template suits both.
 create or replace function pgrab_internal.node_facts(
   p_event text, n pgrab.node, p_since timestamptz, p_why text)
 returns jsonb
 language sql stable
 begin atomic
-  select jsonb_object_agg(f.key, coalesce(f.value, ''))
-  from (values
-    ('event', p_event), ('task', 'node ' || n.name), ('id', 'node-' || n.id), ('key', ''), ('name', n.name),
-    ('kind', ''), ('source', ''), ('owner', ''), ('outcome', ''), ('failures', ''), ('finished_at', ''),
-    ('node', n.name), ('database', current_database()), ('since', to_json(p_since) #>> '{}'),
-    ('text', case p_event
+  select pgrab_internal.facts(p_event, 'node ' || n.name, 'node-' || n.id, jsonb_build_object(
+    'name', n.name, 'node', n.name, 'since', to_json(p_since) #>> '{}', 'error', p_why,
+    'text', case p_event
       when 'node_up' then format('node %s on %s is back: it was down since %s', n.name, n.host,
         pgrab_internal.cut(p_since))
-      else format('node %s on %s is down: %s', n.name, n.host, p_why) end),
-    ('error', p_why)) f(key, value);
+      else format('node %s on %s is down: %s', n.name, n.host, p_why) end));
 end;
 comment on function pgrab_internal.node_facts(text, pgrab.node, timestamptz, text) is
   'What is known of a node that has died or is back, as strings.';

@@ -187,11 +187,14 @@ comment on function pgrab_internal.apply_tasks(jsonb, text, text) is
 
 create or replace function pgrab_internal.apply_limits(p_limits jsonb, p_by text) returns void
 language sql as $$
-  insert into pgrab.limit as l (key, max_running, per_second, owner)
-  select x.key, x.max_running, x.per_second, p_by
-  from jsonb_to_recordset(p_limits) x(key text, max_running integer, per_second double precision)
-  on conflict (key) do update set max_running = excluded.max_running, per_second = excluded.per_second
-  where (l.max_running, l.per_second) is distinct from (excluded.max_running, excluded.per_second)
+  insert into pgrab.limit as l (key, max_running, per_second, break_after, break_for, owner)
+  select x.key, x.max_running, x.per_second, x.break_after, x.break_for, p_by
+  from jsonb_to_recordset(p_limits) x(key text, max_running integer, per_second double precision,
+    break_after integer, break_for interval)
+  on conflict (key) do update set max_running = excluded.max_running, per_second = excluded.per_second,
+    break_after = excluded.break_after, break_for = excluded.break_for
+  where (l.max_running, l.per_second, l.break_after, l.break_for)
+      is distinct from (excluded.max_running, excluded.per_second, excluded.break_after, excluded.break_for)
     and (l.owner = p_by or pgrab_internal.may_operate(p_by))
 $$;
 comment on function pgrab_internal.apply_limits(jsonb, text) is 'Makes the limits what the file says.';

@@ -44,8 +44,10 @@ select r.* from (values
   ('`add`', '{add}', 'call', null, 'own', null, null, null, null),
   ('insert edges', '{edge}', 'insert', '{parent_id,child_id,run_if}', 'own', 'all', null, null, null),
   ('change edges', '{edge}', 'update', '{parent_id,child_id,run_if}', 'own', 'all', null, null, null),
-  ('insert limits', '{limit}', 'insert', '{key,max_running,per_second}', 'own', 'own', null, null, null),
-  ('change limits', '{limit}', 'update', '{key,max_running,per_second}', 'own', 'all', null, null, null),
+  ('insert limits', '{limit}', 'insert', '{key,max_running,per_second,break_after,break_for}',
+    'own', 'own', null, null, null),
+  ('change limits', '{limit}', 'update', '{key,max_running,per_second,break_after,break_for}',
+    'own', 'all', null, null, null),
   ('insert calendars', '{calendar}', 'insert', '{name,closed_weekdays}', 'own', 'own', null, null, null),
   ('change calendars', '{calendar}', 'update', '{name,closed_weekdays}', 'own', 'all', null, null, null),
   ('insert and change days of calendars', '{calendar_day}', 'insert', '{calendar,day,open,note}', 'own',
@@ -134,9 +136,9 @@ select o.* from (values
   ('signal', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('batch', 'exists (select from pgrab.task t where t.id = task_id)'),
   ('batch_count', 'exists (select from pgrab.task t where t.id = batch_count.batch)'),
-  ('limit_place', 'exists (select from pgrab.limit l where l.key = limit_place.key)'),
-  ('limit_use', 'exists (select from pgrab.limit l where l.key = limit_use.key)'),
-  ('limit_start', 'exists (select from pgrab.limit l where l.key = limit_start.key)')) o(object, condition);
+  ('limit_place', 'exists (select from pgrab_internal.limit_of(key))'),
+  ('limit_use', 'exists (select from pgrab_internal.limit_of(key))'),
+  ('limit_start', 'exists (select from pgrab_internal.limit_of(key))')) o(object, condition);
 comment on view pgrab_internal.own_rows is 'Which rows of a table are the reader''s own.';
 comment on column pgrab_internal.own_rows.object is 'The table.';
 comment on column pgrab_internal.own_rows.condition is

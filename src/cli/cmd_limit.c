@@ -6,7 +6,7 @@
 
 struct options {
 	struct cli_common common;
-	char *max_running, *per_second;
+	char *max_running, *per_second, *break_after, *break_for;
 	bool delete;
 };
 
@@ -17,6 +17,10 @@ static const struct option_key keys[] = {
 	"how many of its tasks may run at once; 0 stops them; none: unlimited", false},
     {"per_second", 's', OPTION_TEXT, offsetof(struct options, per_second), NULL, 0, 0, NULL, "N",
 	"how many may start within a second, 0.1 is one in ten seconds; none: unlimited", false},
+    {"break_after", 'b', OPTION_TEXT, offsetof(struct options, break_after), NULL, 0, 0, NULL, "N",
+	"after N failures in a row nothing starts for a while, then one run to try; none: never", false},
+    {"break_for", 0, OPTION_TEXT, offsetof(struct options, break_for), NULL, 0, 0, NULL, "TIME",
+	"how long that while is; without it a minute", false},
     {"delete", 0, OPTION_FLAG, offsetof(struct options, delete), NULL, 0, 0, NULL, NULL,
 	"delete the limit; its tasks go on without one", false},
     CLI_LAST_ROW,
@@ -26,9 +30,11 @@ static int
 run_limit(struct cli *c)
 {
 	const struct options *o = c->options;
-	const char *params[] = {c->n_operands > 0 ? c->operands[0] : NULL, o->max_running, o->per_second};
+	const char *params[] = {c->n_operands > 0 ? c->operands[0] : NULL, o->max_running, o->per_second,
+	    o->break_after, o->break_for};
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
-	bool set = o->max_running != NULL || o->per_second != NULL;
+	bool set =
+	    o->max_running != NULL || o->per_second != NULL || o->break_after != NULL || o->break_for != NULL;
 	PGresult *r = NULL;
 	enum rc rc = RC_OK;
 	int gone;
@@ -36,7 +42,7 @@ run_limit(struct cli *c)
 	if ((set || o->delete) && params[0] == NULL)
 		return cli_usage(c->cmd, "which limit? pgrab limit KEY [OPTIONS]");
 	if (set)
-		rc = report_rows(db, "cli_limit_set", 3, params, &r, &c->err);
+		rc = report_rows(db, "cli_limit_set", 5, params, &r, &c->err);
 	else if (o->delete)
 		rc = report_rows(db, "cli_limit_delete", 1, params, &r, &c->err);
 	if (rc != RC_OK)
@@ -55,7 +61,9 @@ const struct command cmd_limit = {
     .usage = "[KEY] [OPTIONS]",
     .summary = "list limits and their use; create, change or delete one",
     .details = "The view pgrab.limits. A task counts against the limit that its limit_key names.\n"
-	       "  pgrab limit api --max-running 5 --per-second 2",
+	       "  pgrab limit api --max-running 5 --per-second 2\n"
+	       "  pgrab limit 'tenant:*' --max-running 2 --break-after 5\n"
+	       "The second is a limit of its own for each key that begins with tenant:.",
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,

@@ -95,16 +95,17 @@ put_member(struct buf *object, const char *name, const char *value)
 	json_text(object, value);
 }
 
-/* A field that was left empty means unlimited. */
+/* A field that was left empty means unlimited, and never broken. */
 static bool
 set_limit(struct call *c, struct db *db, const char *key)
 {
+	static const char *const members[] = {"max_running", "per_second", "break_after", "break_for"};
 	struct buf limit = {0};
 	const char *params[2] = {key, NULL};
 	bool ok;
 
-	put_member(&limit, "max_running", call_form(c, "max_running"));
-	put_member(&limit, "per_second", call_form(c, "per_second"));
+	for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+		put_member(&limit, members[i], call_form(c, members[i]));
 	buf_addc(&limit, '}');
 	params[1] = buf_str(&limit);
 	ok = act(c, db, "serve_limit_set", 2, params);

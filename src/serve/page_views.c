@@ -215,7 +215,10 @@ limits(struct call *c, struct db *db)
 		buf_adds(&c->out,
 		    "<label>Key <input name=\"key\" required></label>\n"
 		    "<label>Running at once <input name=\"max_running\" inputmode=\"numeric\"></label>\n"
-		    "<label>Starts per second <input name=\"per_second\" inputmode=\"decimal\"></label>\n");
+		    "<label>Starts per second <input name=\"per_second\" inputmode=\"decimal\"></label>\n"
+		    "<label>Broken after <input name=\"break_after\" inputmode=\"numeric\""
+		    " placeholder=\"failures in a row\"></label>\n"
+		    "<label>For <input name=\"break_for\" placeholder=\"1 min\"></label>\n");
 		page_button(c, "action", "set", "Set");
 		page_button(c, "action", "delete", "Delete");
 		buf_adds(&c->out, "</form>\n");

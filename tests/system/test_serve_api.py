@@ -100,6 +100,8 @@ ERRORS = [
     ("GET", "/runs?since=yesterdayy", None, 400, "yesterdayy"),
     ("GET", "/tasks?cursor=x~y~z", None, 400, "invalid input syntax"),
     ("PUT", "/limits/a", {"max_running": -1}, 400, "max_running"),
+    ("PUT", "/limits/a", {"break_after": 0}, 400, "break_after"),
+    ("PUT", "/limits/a", {"break_after": 3, "break_for": "a while"}, 400, "a while"),
 ]
 
 
@@ -155,7 +157,8 @@ def test_errors_are_problems_with_a_hint(serving):
 
 def test_limits_alerts_and_the_switch_for_all(db, serving):
     serve = serving()
-    assert serve.api("PUT", "/limits/a%20b", {"max_running": 2}) == {"key": "a b", "max_running": 2, "per_second": None}
+    assert serve.api("PUT", "/limits/a%20b", {"max_running": 2}) == {
+        "key": "a b", "max_running": 2, "per_second": None, "break_after": None, "break_for": None}
     assert serve.api("GET", "/limits")[0]["key"] == "a b"
     assert serve.api("DELETE", "/limits/a%20b")["key"] == "a b"
     serve.api("DELETE", "/limits/a%20b", status=404)
