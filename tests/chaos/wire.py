@@ -15,7 +15,8 @@ PREPARE, EXECUTE = re.compile(rb"P.{4}(pgrab_\d+)\0([^\0]*)\0", re.S), re.compil
 class Wire:
     """One address per node.  black: what is sent waits, as in a network that has gone; it comes when that is back.
 
-    cut: (word, before) pairs; whoever sends such a statement next loses the connection, before or after the server has it.
+    cuts: (word, before) pairs; whoever sends such a statement next loses the connection before the server has it, or after.  After is by
+    turns: at once, when its backend may be ended before it has done anything; and when the answer comes, so that it has been done.
     """
 
     def __init__(self, dsn, note):
@@ -26,6 +27,8 @@ class Wire:
         self.closed = threading.Event()
         self.delay = 0.0
         self.cuts = []
+        self.turn = False    # of the cuts after
+        self.unheard = set()  # clients that are lost instead of their next answer
         self.pairs = set()
         self.ends = []  # all that there were: two hundred seeds have more of them than a process may have open
         self.unaware = []  # ends of the server whose clients are gone, which it does not know
@@ -67,6 +70,14 @@ class Wire:
                     return wish
         return None
 
+    def waits_for_answer(self, client):
+        """Before the server has the statement, because it may be quick."""
+        with self.lock:
+            self.turn = not self.turn
+            if self.turn:
+                self.unheard.add(client)
+            return self.turn
+
     def pump(self, client, server, source, target, up):
         names = {}
         while True:
@@ -74,10 +85,14 @@ class Wire:
                 data = source.recv(65536)
             except OSError:
                 data = b""
+            if not up and data and client in self.unheard:
+                self.part(client, server, half=True)
+                return
             self.open.wait()
             if self.delay:
                 self.closed.wait(self.delay)
             wish = self.take_cut(data, names) if up and data else None
+            later = wish and not wish[1] and self.waits_for_answer(client)
             try:
                 if data and not (wish and wish[1]):
                     target.sendall(data)
@@ -85,6 +100,8 @@ class Wire:
                 data = b""
             if wish:
                 self.note("cut", word=wish[0], before=wish[1])
+            if later and data:
+                continue
             if not data or wish:
                 # After the server has it: the client is gone, and the server does not know yet.
                 self.part(client, server, half=bool(wish) and not wish[1])
