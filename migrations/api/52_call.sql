@@ -112,14 +112,27 @@ create trigger call_10 instead of insert on pgrab_internal.call
   for each row execute function pgrab_internal.called();
 
 -- Parsed, so that it reaches the view; a function of any type of argument cannot be.
-create or replace function pgrab_tool.on_tasks(p_verb text, p_ids bigint[])
+create or replace function pgrab_tool.call(
+  p_verb text, p_word text default null, p_ids bigint[] default null, p_file jsonb default null)
+returns pgrab_internal.call
+language sql
+begin atomic
+  with answer as (
+    insert into pgrab_internal.call (verb, word, ids, file)
+    values (p_verb, p_word, p_ids, p_file) returning *)
+  select a.* from answer a;
+end;
+comment on function pgrab_tool.call(text, text, bigint[], jsonb) is
+  'The public function of this name, and what it answers.';
+
+create or replace function pgrab_tool.on_tasks(
+  p_verb text, p_ids bigint[], p_word text default null, p_file jsonb default null)
 returns setof pgrab_internal.task
 language sql
 begin atomic
-  with done as (insert into pgrab_internal.call (verb, ids) values (p_verb, p_ids) returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
+  select t.* from pgrab_tool.call(p_verb, p_word, p_ids, p_file) c cross join unnest(c.tasks) t;
 end;
-comment on function pgrab_tool.on_tasks(text, bigint[]) is
+comment on function pgrab_tool.on_tasks(text, bigint[], text, jsonb) is
   'The public function of this name, for tasks by their ids.';
 
 -- Each takes what pgrab_tool.ids_of() takes.
@@ -204,74 +217,44 @@ create trigger tasks_10_delete instead of delete on pgrab.tasks
 
 create or replace function pgrab.delete_edge(p_parent bigint, p_child bigint) returns boolean
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, ids) values ('delete_edge', array[p_parent, p_child])
-    returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('delete_edge', p_ids => array[p_parent, p_child])).done;
 comment on function pgrab.delete_edge(bigint, bigint) is
   'The child no longer waits for that parent. False: there was no such edge. A parent that is '
   'pgrab.task.parent_id: set that to null.';
 
 create or replace function pgrab.delete_limit(p_key text) returns boolean
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, word) values ('delete_limit', p_key) returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('delete_limit', p_key)).done;
 comment on function pgrab.delete_limit(text) is
   'Deletes a limit; tasks in line become due. False: there was none that the caller may delete.';
 
 create or replace function pgrab.delete_calendar(p_name text) returns boolean
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, word) values ('delete_calendar', p_name) returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('delete_calendar', p_name)).done;
 comment on function pgrab.delete_calendar(text) is
   'Deletes a calendar that no task uses. False: there was none that the caller may delete.';
 
 create or replace function pgrab.delete_calendar_day(p_calendar text, p_day date) returns boolean
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, word, file)
-    values ('delete_calendar_day', p_calendar, to_jsonb(p_day)) returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('delete_calendar_day', p_calendar, p_file => to_jsonb(p_day))).done;
 comment on function pgrab.delete_calendar_day(text, date) is
   'The day is as its weekday says again. False: the calendar said nothing about it, or the caller may not '
   'change it.';
 
 create or replace function pgrab.delete_alert(p_name text) returns boolean
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, word) values ('delete_alert', p_name) returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('delete_alert', p_name)).done;
 comment on function pgrab.delete_alert(text) is
   'Deletes an alert. False: there was none that the caller may delete.';
 
 create or replace function pgrab.delete_secret(p_name text) returns boolean
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, word) values ('delete_secret', p_name) returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('delete_secret', p_name)).done;
 comment on function pgrab.delete_secret(text) is 'Deletes a secret of the caller. False: there was none.';
 
 create or replace function pgrab.delete_token(p_name text) returns boolean
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, word) values ('delete_token', p_name) returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('delete_token', p_name)).done;
 comment on function pgrab.delete_token(text) is
   'Revokes at once the tokens of that name whose role the caller is a member of. False: there was none.';
 
@@ -286,8 +269,7 @@ comment on function pgrab.undelete(anycompatible) is
 create or replace function pgrab.drain(p_node text) returns setof pgrab.node
 language sql
 begin atomic
-  with done as (insert into pgrab_internal.call (verb, word) values ('drain', p_node) returning node)
-  select (d.node).* from done d;
+  select (c.node).* from pgrab_tool.call('drain', p_node) c;
 end;
 comment on function pgrab.drain(text) is
   'The node takes no new tasks, hands back what it has not started, and finishes what it runs. This lasts, '
@@ -296,8 +278,7 @@ comment on function pgrab.drain(text) is
 create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
 language sql
 begin atomic
-  with done as (insert into pgrab_internal.call (verb, word) values ('undrain', p_node) returning node)
-  select (d.node).* from done d;
+  select (c.node).* from pgrab_tool.call('undrain', p_node) c;
 end;
 comment on function pgrab.undrain(text) is
   'The node takes tasks again.';
@@ -305,8 +286,7 @@ comment on function pgrab.undrain(text) is
 create or replace function pgrab.pause_all(out paused boolean, out put_back bigint)
 language sql
 begin atomic
-  with answer as (insert into pgrab_internal.call (verb) values ('pause_all') returning done, n)
-  select a.done, a.n from answer a;
+  select c.done, c.n from pgrab_tool.call('pause_all') c;
 end;
 comment on function pgrab.pause_all() is
   'No task is started after the commit, on any node, until pgrab.resume_all(); runs in progress continue. '
@@ -315,10 +295,7 @@ comment on function pgrab.pause_all() is
 
 create or replace function pgrab.resume_all() returns boolean
 language sql
-begin atomic
-  with answer as (insert into pgrab_internal.call (verb) values ('resume_all') returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('resume_all')).done;
 comment on function pgrab.resume_all() is
   'Undoes pgrab.pause_all(). Fires that have become due meanwhile run as each task''s misfire says. In a '
   'copy of a database it also confirms that its tasks may run here, as pgrab.adopt() does. False: nothing '
@@ -326,9 +303,7 @@ comment on function pgrab.resume_all() is
 
 create or replace function pgrab.adopt() returns boolean
 language sql
-begin atomic
-  select pgrab.resume_all();
-end;
+return pgrab.resume_all();
 comment on function pgrab.adopt() is
   'Confirms that the tasks of this database, which is a copy or was restored elsewhere, may run here: until '
   'then nodes take nothing. False: there was nothing to confirm.';

@@ -134,22 +134,10 @@ begin
 end $$;
 comment on function pgrab_internal.signal(bigint[], text, jsonb, text) is 'pgrab.signal() for a caller.';
 
-create or replace function pgrab_tool.on_signal(p_ids bigint[], p_name text, p_payload jsonb)
-returns setof pgrab_internal.task
-language sql
-begin atomic
-  with done as (
-    insert into pgrab_internal.call (verb, ids, word, file) values ('signal', p_ids, p_name, p_payload)
-    returning tasks)
-  select t.* from done d cross join unnest(d.tasks) t;
-end;
-comment on function pgrab_tool.on_signal(bigint[], text, jsonb) is
-  'pgrab.signal() for tasks by their ids.';
-
 create or replace function pgrab.signal(p_tasks anycompatible, p_name text, p_payload jsonb default null)
 returns setof pgrab_internal.task
 language sql as $$
-  select * from pgrab_tool.on_signal(pgrab_tool.ids_of(p_tasks), p_name, p_payload)
+  select * from pgrab_tool.on_tasks('signal', pgrab_tool.ids_of(p_tasks), p_name, p_payload)
 $$;
 comment on function pgrab.signal(anycompatible, text, jsonb) is
   'Sends these tasks the signal that they wait for (wait_for, or ctx.wait), for their current fire, or the '

@@ -161,9 +161,8 @@ create or replace function pgrab_tool.on_backfill(p_ids bigint[], p_wish jsonb)
 returns table (batch bigint, fires bigint, first_fire timestamptz, last_fire timestamptz)
 language sql
 begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, ids, file) values ('backfill', p_ids, p_wish) returning file)
-  select x.* from answer a cross join lateral jsonb_to_record(a.file) x(
+  select x.*
+  from pgrab_tool.call('backfill', p_ids => p_ids, p_file => p_wish) c cross join jsonb_to_record(c.file) x(
     batch bigint, fires bigint, first_fire timestamptz, last_fire timestamptz);
 end;
 comment on function pgrab_tool.on_backfill(bigint[], jsonb) is 'pgrab.backfill() for a task by its id.';

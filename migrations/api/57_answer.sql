@@ -231,12 +231,7 @@ comment on function pgrab_internal.resolve(bigint, text, jsonb, text) is 'pgrab.
 
 create or replace function pgrab.resolve(p_task bigint, p_token text, p_answer jsonb) returns text
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, ids, word, file)
-    values ('resolve', array[p_task], coalesce(p_token, ''), p_answer) returning word)
-  select a.word from answer a;
-end;
+return (pgrab_tool.call('resolve', coalesce(p_token, ''), array[p_task], p_answer)).word;
 comment on function pgrab.resolve(bigint, text, jsonb) is
   'Answers the request of a task (kind http, args.await), with the token that came with it: {"outcome": '
   '"succeeded", "output": ...} or {"outcome": "failed", "error": "..."} ends the run; {"progress": 40, '
@@ -245,12 +240,7 @@ comment on function pgrab.resolve(bigint, text, jsonb) is
 
 create or replace function pgrab.resolve(p_task bigint, p_answer jsonb) returns text
 language sql
-begin atomic
-  with answer as (
-    insert into pgrab_internal.call (verb, ids, file) values ('resolve', array[p_task], p_answer)
-    returning word)
-  select a.word from answer a;
-end;
+return (pgrab_tool.call('resolve', p_ids => array[p_task], p_file => p_answer)).word;
 comment on function pgrab.resolve(bigint, jsonb) is
   'The same for whoever may control the task, who needs no token, once its request has been accepted: for a '
   'receiver that will not answer.';
@@ -274,10 +264,7 @@ comment on function pgrab_internal.rotate_answer_key() is 'pgrab.rotate_answer_k
 
 create or replace function pgrab.rotate_answer_key() returns boolean
 language sql
-begin atomic
-  with answer as (insert into pgrab_internal.call (verb) values ('rotate_answer_key') returning done)
-  select a.done from answer a;
-end;
+return (pgrab_tool.call('rotate_answer_key')).done;
 comment on function pgrab.rotate_answer_key() is
   'Makes a new key for the tokens of callbacks. Tokens of the key before stay good for the runs that had '
   'started by now, and for no others; those of keys before that are void. Called twice, all are.';

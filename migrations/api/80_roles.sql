@@ -277,7 +277,8 @@ begin
   grant insert (verb, ids, word, file, done), select on pgrab_internal.call
     to pgrab_submit, pgrab_operator, pgrab_read;
   grant usage on schema pgrab to pgrab_callback;
-  grant execute on function pgrab.resolve(bigint, text, jsonb) to pgrab_callback;
+  grant execute on function pgrab.resolve(bigint, text, jsonb),
+    pgrab_tool.call(text, text, bigint[], jsonb) to pgrab_callback;
   grant insert (verb, ids, word, file), select on pgrab_internal.call to pgrab_callback;
 end $$;
 comment on function pgrab_internal.rights_routines() is 'What each role may call.';

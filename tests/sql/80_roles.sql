@@ -324,7 +324,7 @@ select is(
       and p.prorettype <> 'trigger'::regtype
       and has_function_privilege('pgrab_read', p.oid, 'execute') and not exists (
         select from pgrab_internal.rights r where p.proname = any (r.objects) and r.action = 'call')),
-  'members_check on_backfill on_signal on_tasks output output_of',
+  'call members_check on_backfill on_tasks output output_of',
   'a reader calls nothing else that could change anything');
 select is(array(
     select pg_temp.try('pgrab_t_read', format('select pgrab_tool.on_tasks(%L, array[1])', o))
