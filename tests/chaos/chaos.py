@@ -11,10 +11,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from arena import Arena, run_seed  # noqa: E402
+from breakers import BreakerArena  # noqa: E402
 from cluster import ROOT, Cluster  # noqa: E402
 from orders import OrderArena  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
+ARENAS = {"chaos": Arena, "orders": OrderArena, "breakers": BreakerArena}
 
 
 def seeds(options):
@@ -34,17 +36,18 @@ def main():
     parser.add_argument("--count", type=int)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--stop", action="store_true")
-    parser.add_argument("--orders", action="store_true")
+    parser.add_argument("--orders", dest="what", action="store_const", const="orders", default="chaos")
+    parser.add_argument("--breakers", dest="what", action="store_const", const="breakers")
     options = parser.parse_args()
     if not (options.all or options.minutes or options.count or options.seed is not None):
         parser.error("say --seed N, --minutes M or --all; see --help")
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    folder = ROOT / ".pgrab" / ("orders" if options.orders else "chaos")
+    folder = ROOT / ".pgrab" / options.what
     cluster = Cluster(stoppable=True)
     sums, bad = {}, []
     try:
         for seed in seeds(options):
-            faults, counts = run_seed(cluster, seed, folder, OrderArena if options.orders else Arena)
+            faults, counts = run_seed(cluster, seed, folder, ARENAS[options.what])
             for key, value in counts.items():
                 sums[key] = round(sums.get(key, 0) + value, 1)
             print(f"seed {seed}: {'ok' if not faults else 'VIOLATED'}  " + "  ".join(f"{k} {v}" for k, v in counts.items()), flush=True)

@@ -148,6 +148,8 @@ class Orders:
 class OrderArena(Arena):
     NODES = 2
     SECONDS = 4
+    KINDS = ["handlers"] * 4 + ["kill"] * 4 + ["freeze", "term", "renew", "cut_all", "half", "backends", "black"] + ["cuts"] * 4
+    WORDS = ["claim", "start", "finish", "finish", "step", "step", "commit", "beat", "waits"]
 
     def prepare(self):
         self.load = Orders(self.db, self.folder, self.rng)
@@ -159,15 +161,13 @@ class OrderArena(Arena):
 
     def draw(self):
         rng = random.Random(f"{self.seed} orders")
-        kinds = ["handlers"] * 4 + ["kill"] * 4 + ["freeze", "term", "renew", "cut_all", "half", "backends", "black"] + ["cuts"] * 4
         faults = []
-        for kind in rng.choices(kinds, k=rng.randint(5, 8)) + ["crash"] * (rng.random() < 0.5):
+        for kind in rng.choices(self.KINDS, k=rng.randint(5, 8)) + ["crash"] * (rng.random() < 0.5):
             arguments = {"node": rng.randrange(self.NODES), "length": rng.choice(LENGTHS[:3]), "pick": rng.random()}
             if kind in ("freeze", "kill"):
                 arguments["victims"] = rng.choice(VICTIMS + [("node",)] * 4)
             if kind == "cuts":
-                words = ["claim", "start", "finish", "finish", "step", "step", "commit", "beat", "waits"]
-                arguments["words"] = [(rng.choice(words), rng.random() < 0.3) for _ in range(8)]
+                arguments["words"] = [(rng.choice(self.WORDS), rng.random() < 0.3) for _ in range(8)]
             faults.append((round(rng.uniform(0.2, self.SECONDS), 2), kind, arguments))
         return faults
 
