@@ -113,7 +113,8 @@ declare
   v_old jsonb;
   v_new jsonb;
 begin
-  if not (o.schedule is not null or t.schedule is not null or o.attempt > 0 or o.runs > 0
+  if not (o.schedule is not null or t.schedule is not null or o.runs > 0
+      or pgrab_internal.has_begun(o.attempt, o.steps)
       or exists (select from pgrab.definition d where d.task_id = t.id)) then
     return;
   end if;
@@ -135,7 +136,7 @@ comment on function pgrab_internal.definition_edited(pgrab_internal.task, pgrab_
 create or replace function pgrab_internal.definition_deleted(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
-  if (t.schedule is not null or t.attempt > 0 or t.runs > 0)
+  if (t.schedule is not null or t.runs > 0 or pgrab_internal.has_begun(t.attempt, t.steps))
     and not pgrab_internal.under_way(t.status, t.incarnation)
     and pgrab_internal.call_verb() is distinct from 'delete' then
     perform pgrab_internal.definition_end(t, pgrab_internal.definition_whole(t));

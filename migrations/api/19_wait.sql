@@ -33,6 +33,13 @@ return p_status = 'running' or p_status = 'waiting' and p_incarnation is not nul
 comment on function pgrab_internal.under_way(text, bigint) is
   'Is there a run of a task that has not ended: by a node, or at the receiver of its request?';
 
+-- A run that ended to wait has cost no attempt, but a step (23_move.sql).
+create or replace function pgrab_internal.has_begun(p_attempt integer, p_steps integer) returns boolean
+language sql immutable parallel safe
+return p_attempt > 0 or coalesce(p_steps, 0) > 0;
+comment on function pgrab_internal.has_begun(integer, integer) is
+  'Has there been a run of the current fire of a task?';
+
 -- A signal is for one fire: what has come for the last one does not count for the next.
 create or replace function pgrab_internal.lacks_signal(p_id bigint, p_wait_for text, p_event text)
 returns boolean

@@ -4,6 +4,8 @@
 -- is not its node's any more records nothing.  The first of a name counts, so what may have been recorded is
 -- simply recorded again.  Steps leave with their fire: move_rows() (23_move.sql).
 
+-- What a handler has waited for became a step when no run was under way: the next run found it.  (The time is
+-- there for the partitions; that of a run is its node's.)
 create or replace function pgrab_internal.steps_of(p_id bigint, p_fire_at timestamptz, p_version bigint)
 returns jsonb
 language plpgsql stable set enable_seqscan = off as $$
@@ -11,7 +13,12 @@ begin
   return (
     select jsonb_agg(jsonb_build_object('name', s.name, 'finished_at', s.finished_at)
       order by s.finished_at, s.name)
-    from pgrab.step s where s.task_id = p_id and s.fire_at = p_fire_at and s.version = p_version);
+    from pgrab.step s
+    where s.task_id = p_id and s.fire_at = p_fire_at and (
+      s.version = p_version or s.name like 'wait:%' and s.version < p_version and not exists (
+        select from pgrab.run r
+        where r.task_id = p_id and r.finished_at > s.finished_at - interval '1 hour'
+          and r.version >= s.version)));
 end $$;
 comment on function pgrab_internal.steps_of(bigint, timestamptz, bigint) is
   'What the history keeps of the steps of a run.';

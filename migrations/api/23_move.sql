@@ -254,7 +254,7 @@ begin
       w.over and (x.gone or w.becomes <> 'skipped' or h.stuck is not true) as gone,
       case when o.steps is not null then w.over or m.fire_at <> o.fire_at
         or w.becomes in ('done', 'cancelled', 'skipped') or w.becomes = 'waiting'
-        and m.event not in ('suspend', 'go_on', 'await', 'edit', 'pause', 'resume') end as forgets,
+        and m.event not in ('suspend', 'go_on', 'await', 'edit', 'pause', 'resume', 'part') end as forgets,
       case when (m.run).outcome <> 'waited' and (pgrab_internal.under_way(o.status, o.incarnation)
         or (m.run).outcome = 'timed_out' or m.event in ('succeed', 'park'))
         then (m.run).outcome end as outcome,
@@ -290,7 +290,8 @@ begin
       fire_at = coalesce(d.fire_at, t.fire_at), run_at = coalesce(d.run_at, t.run_at),
       attempt = coalesce(d.attempt, t.attempt), fires = coalesce(d.fires, t.fires),
       settled = coalesce(d.settled, t.settled), met = coalesce(d.met, t.met),
-      steps = case when d.forgets is not true then t.steps end,
+      steps = case when d.event = 'suspend' then coalesce(t.steps, 0) + 1
+        when d.forgets is not true then t.steps end,
       needs = case when d.event <> 'join' and not pgrab_internal.ended(d.becomes)
         then coalesce(d.needs, t.needs, case when d.asks and t.chain is not null then 0 end) end,
       version = t.version + case when d.event <> 'await' then 1 else 0 end,

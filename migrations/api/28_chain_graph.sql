@@ -191,7 +191,8 @@ language sql stable
 begin atomic
   select exists (
     select from pgrab.chain c join pgrab.task t on t.id = c.root
-    where c.chain = p_chain and (t.status not in ('waiting', 'scheduled', 'claimed') or t.attempt > 0));
+    where c.chain = p_chain and (t.status not in ('waiting', 'scheduled', 'claimed')
+      or pgrab_internal.has_begun(t.attempt, t.steps)));
 end;
 comment on function pgrab_internal.chain_under_way(bigint) is
   'True while a recurring chain runs, from the start of its root to the end of its last link. A change to '
@@ -352,7 +353,8 @@ language plpgsql as $$
 begin
   perform pgrab_internal.links_begin(array[p_id]);
   perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version, 'part', p_due_at => t.due_at,
-    p_fire_at => greatest(t.fire_at, t.run_at))])
+    p_fire_at => case when pgrab_internal.has_begun(t.attempt, t.steps) then t.fire_at
+      else greatest(t.fire_at, t.run_at) end)])
   from pgrab.task t where t.id = p_id;
   update pgrab.task t set chain = null, needs = null, met = null where t.id = p_id;
 end $$;

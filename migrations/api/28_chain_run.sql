@@ -35,7 +35,8 @@ begin
   from pgrab.task t where t.id = any (p_ids) and not pgrab_internal.takes_part(t.status, t.needs);
   perform pgrab_internal.move(v_moves);
   perform pgrab_internal.links_free(array_agg(t.id), array_agg(greatest(t.fire_at, t.run_at)))
-  from pgrab.task t where t.id = any (p_ids) and t.status = 'waiting' and t.needs = 0;
+  from pgrab.task t where t.id = any (p_ids) and t.status = 'waiting' and t.needs = 0
+    and not pgrab_internal.has_begun(t.attempt, t.steps);
 end $$;
 comment on function pgrab_internal.links_begin(bigint[]) is
   'Lets links that were added while their chain ran start, once and apart from it.';

@@ -15,12 +15,13 @@ begin
     select from pgrab.chain h where h.chain = c.chain and h.root is not null) then
     perform pgrab_internal.edge_refuse_root(p.id, c.id);
   elsif v_recurs and (c.chain is null or c.chain is distinct from p.chain) and (
-    c.status not in ('waiting', 'scheduled', 'claimed') or c.attempt > 0
+    c.status not in ('waiting', 'scheduled', 'claimed') or pgrab_internal.has_begun(c.attempt, c.steps)
     or pgrab_internal.chain_begun(c.chain)
     or exists (
       select from pgrab.task x
       where x.chain = c.chain
-        and (x.status not in ('waiting', 'scheduled', 'claimed') or x.attempt > 0))) then
+        and (x.status not in ('waiting', 'scheduled', 'claimed')
+          or pgrab_internal.has_begun(x.attempt, x.steps)))) then
     perform pgrab_internal.chain_refuse(p.id, c.id, 'its chain has begun, and runs once',
       'Only tasks that have not begun can become part of a recurring chain.');
   end if;
@@ -104,9 +105,10 @@ begin
       format('select pgrab.retry(%s) first.', p_parent));
   end if;
   select * into c from pgrab.task t where t.id = p_child;
-  if c.status not in ('waiting', 'scheduled', 'claimed') or c.attempt > 0 then
+  if c.status not in ('waiting', 'scheduled', 'claimed') or pgrab_internal.has_begun(c.attempt, c.steps) then
     perform pgrab_internal.chain_refuse(p_parent, p_child,
-      format('the child is %s', case when c.attempt > 0 then 'being tried' else c.status end),
+      format('the child is %s', case when pgrab_internal.has_begun(c.attempt, c.steps)
+        then 'being tried' else c.status end),
       'A task must get its parents before it starts.');
   end if;
   perform pgrab_internal.move(array[
@@ -167,7 +169,7 @@ begin
     null; -- it has never counted (and the chain may have lost its schedule since)
   elsif pgrab_internal.chain_under_way(c.chain) then
     insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
-  elsif c.status = 'waiting' and p.id is not null and not pgrab_internal.ended(p.status) then
+  elsif c.status = 'waiting' and c.needs > 0 and p.id is not null and not pgrab_internal.ended(p.status) then
     perform pgrab_internal.link_lose(c, h.root is null);
   end if;
   if not pgrab_internal.below_root(h, p_child) then

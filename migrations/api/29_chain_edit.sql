@@ -40,7 +40,8 @@ begin
       'Its chain has other roots; everything in a recurring chain must be below the task that has the '
       'schedule.');
   elsif t.status not in ('waiting', 'scheduled', 'claimed', 'parked')
-    or t.status <> 'parked' and t.attempt > 0 or pgrab_internal.chain_begun(t.chain)
+    or t.status <> 'parked' and pgrab_internal.has_begun(t.attempt, t.steps)
+    or pgrab_internal.chain_begun(t.chain)
     or exists (
       select from pgrab.task x where x.chain = t.chain and x.id <> t.id and x.status <> 'waiting') then
     perform pgrab_internal.refuse('schedule', t.schedule,
@@ -308,7 +309,8 @@ begin
         cross join lateral (select pgrab_internal.parent_status(a.parent_id) as status) p) a
   where t.id = any (v_open)
     -- waiting links that had counted the end which is undone
-    or t.status = 'waiting' and t.incarnation is null and t.needs is not null and t.id = any (array(
+    or t.status = 'waiting' and t.incarnation is null and t.needs is not null
+      and not pgrab_internal.has_begun(t.attempt, t.steps) and t.id = any (array(
       select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
   perform pgrab_internal.move(v_moves);
   perform pgrab_internal.chain_recount(array[v_chain]);

@@ -84,8 +84,6 @@ begin
   from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
     join pgrab.wait w on w.task_id = any (array[i.id])
   on conflict (task_id, fire_at, name) do nothing;
-  update pgrab.task t set steps = coalesce(t.steps, 0) + 1
-  from unnest((select p_ids)) i(id) where t.id = any (array[i.id]);
   return (
     select array_agg(pgrab_internal.move_to(t.id, t.version, 'go_on', p_due_at => clock_timestamp())
       order by t.id)

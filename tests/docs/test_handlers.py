@@ -153,3 +153,35 @@ def test_a_session_of_sqlalchemy(db):
         assert pgrab.wait(session, second, timeout=5).outcome == "cancelled"
     assert db.query("select id, timeout from pgrab.task where key = 'first'") == [(first, timedelta(hours=2))]
     engine.dispose()
+
+
+LEDGER = """
+def told(what):
+    def tell(*args):
+        with open("ledger", "a") as f:
+            print(what, *args, file=f)
+        return f"{what} {args[0]}"
+    return tell
+
+charge, refund, ship = told("charge"), told("refund"), told("ship")
+"""
+
+
+def test_the_order_in_python(db, nodes, tmp_path):
+    """That of docs/waiting.md: one is approved, and for the other the time is over."""
+    page = (ROOT / "docs/waiting.md").read_text(encoding="utf-8")
+    (tmp_path / "handlers.py").write_text(LEDGER + block(page, "python", "def order("))
+    start(nodes, tmp_path, f"{sys.executable} handlers.py", "order", f"PYTHONPATH={ROOT / 'contrib/handlers/python'}")
+    db.wait("select up = 1 from pgrab.pool", timeout=15)
+    good, late = (db.add(kind="order", args={"order_id": n, "amount": 9.5}) for n in (17, 18))
+    db.wait("select count(*) = 2 from pgrab.waits where waits_for = 'approved'", timeout=20)
+    db.query("""select pgrab.signal(%s, 'approved', '{"by": "ann"}')""", good)
+    db.query("update pgrab.wait set until = now() where task_id = %s", late)
+    db.query("notify pgrab, 'waits'")
+    ends = "select outcome, output, (select string_agg(s ->> 'name', ' ') from jsonb_array_elements(steps) s) from pgrab.run where task_id = %s " \
+           "order by finished_at"
+    db.wait("select count(*) = 2 from pgrab.run where ended = 'done'", timeout=20)
+    assert db.query(ends, good) == [("waited", None, "pay"), ("succeeded", '"ann"\n', "wait:approved ship")]
+    assert db.query(ends, late) == [("waited", None, "pay"), ("succeeded", '"refund charge 18"\n', "wait:approved refund")]
+    done = sorted(line.split(" ")[:2] for line in (tmp_path / "ledger").read_text().splitlines())
+    assert done == [["charge", "17"], ["charge", "18"], ["refund", "charge"], ["ship", "17"]]

@@ -1,6 +1,6 @@
 -- Handlers that wait in the middle of their fire: the run ends, and another goes on.
 begin;
-select plan(43);
+select plan(56);
 set local timezone = 'UTC';
 \ir chain.inc
 insert into pgrab.kind (kind, summary, handled) values ('order', 'tests', true);
@@ -129,6 +129,30 @@ update pgrab.task set wait_for = 'first' where id = 5;
 select is(pg_temp.row_of(5), 'waiting attempt 0 for go goes on', 'an edit of wait_for is for its next fire');
 select is_empty('select from pgrab.result(5)', 'which has no result before its end');
 
+-- a fire that waits in the middle has begun
+insert into pgrab.task (id, kind, schedule, max_runs) overriding system value
+values (13, 'order', '@daily', 2), (14, 'order', '@daily', 2);
+update pgrab.task set run_at = now() - interval '1 minute' where id in (13, 14);
+select pg_temp.waits(13);
+select pgrab.cancel(13);
+select is((select fires from pgrab.task where id = 13), 1::bigint, 'one that is given up counts');
+select pg_temp.waits(14);
+select pgrab.signal(14, 'go');
+select is(pg_temp.row_of(14), 'scheduled due attempt 0', 'also when it is about to go on');
+select pgrab.skip_next(14);
+select is((select fires from pgrab.task where id = 14), 1::bigint, 'one that is skipped, too');
+select is((select runs from pgrab.task where id = 14), 0::bigint, 'although no run of it has ended');
+
+-- the history of what came between two runs
+select pg_temp.waits(10);
+select pgrab.signal(10, 'go');
+select pg_temp.waits(10, 'other');
+select pgrab.signal(10, 'other');
+select pg_temp.run(10), pg_temp.ends_as(10, 'succeeded');
+select is((select array_agg((select string_agg(s ->> 'name', ' ') from jsonb_array_elements(r.steps) s)
+    order by r.version) from pgrab.run r where r.task_id = 10), '{NULL,wait:go,wait:other}',
+  'each is with the run that found it, once');
+
 -- a link
 select pg_temp.fresh();
 insert into pgrab.task (id, kind, parent_id) overriding system value
@@ -138,5 +162,29 @@ select pg_temp.waits(21);
 select pgrab.signal(21, 'go');
 select pg_temp.run(21), pg_temp.ends_as(21, 'succeeded');
 select is(pg_temp.chain(), '20+ 21+ 22!', 'a link that has waited in its run continues its chain');
+insert into pgrab.task (id, kind, parent_id, run_if, max_attempts) overriding system value
+values (30, 'noop', null, 'success', 1), (31, 'order', 30, 'always', 1);
+select pg_temp.ends(30, 'failed');
+select is(pg_temp.waits(31), 'waiting attempt 0 for go goes on', 'a link waits');
+select pgrab.retry(30);
+select is(pg_temp.row_of(31), 'waiting attempt 0 for go goes on', 'also while its parent is tried again');
+update pgrab.task set fire_at = fire_at - interval '1 minute' where id = 31;
+insert into pgrab.step (task_id, fire_at, name, version) select id, fire_at, 'pay', version from pgrab.task
+where id = 31;
+update pgrab.task set parent_id = null where id = 31;
+select is(pg_temp.row_of(31), 'waiting attempt 0 for go goes on', 'and when it has lost its last parent');
+select pgrab.signal(31, 'go');
+select is(pg_temp.row_of(31), 'scheduled due attempt 0', 'its signal lets it go on');
+select is((select count(*) from pgrab.step where task_id = 31), 2::bigint, 'with its steps');
+
+-- the root of a chain that fires again
+insert into pgrab.task (id, kind, parent_id, schedule) overriding system value
+values (40, 'order', null, '@daily'), (41, 'noop', 40, null);
+update pgrab.task set run_at = now() - interval '1 minute' where id = 40;
+select is(pg_temp.waits(40), 'waiting attempt 0 for go goes on', 'a root waits');
+select is(pgrab_internal.chain_under_way((select chain from pgrab.task where id = 40)), true,
+  'its chain has begun');
+select pgrab.cancel(40);
+select is((select outcome from pgrab.run where task_id = 41), 'cancelled', 'a cancel ends that run of it');
 select * from finish();
 rollback;
