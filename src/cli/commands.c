@@ -18,6 +18,7 @@ const struct command *const cli_commands[] = {
     &cmd_explain,
     &cmd_chains,
     &cmd_batches,
+    &cmd_waits,
     &cmd_next,
     &cmd_forecast,
     &cmd_doctor,

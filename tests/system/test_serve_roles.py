@@ -80,6 +80,7 @@ class House:
         self.insert(who, kind="noop", name=f"{word}-expected", schedule="@yearly", expect_within="1 s")
         self.insert(who, kind="noop", name=f"{word}-late", require='{"nobody": "has this"}')
         self.insert(who, kind="batch", name=f"{word}-batch")
+        self.insert(who, kind="noop", name=f"{word}-waits", wait_for="go")
         self.insert(who, kind="shell", name=f"{word}-long", command="sleep 600")
         self.ask(who, "insert into pgrab.limit (key, max_running) values (%s, 1)", f"{word}-limit")
         self.ask(who, "insert into pgrab.alert (name, template) values (%s, '{\"kind\": \"noop\"}')", f"{word}-alert")

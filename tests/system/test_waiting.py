@@ -131,6 +131,8 @@ def test_the_command_line_sends_signals(db, nodes):
     nodes.start(allow="shell")
     run_pgrab("add", "--kind", "shell", "--key", "release", "--wait-for", "go", "--wait-timeout", "1h", "echo $PGRAB_SIGNAL", dsn=db.dsn)
     assert '"wait_for": "go"' in run_pgrab("show", "release", "--json", dsn=db.dsn).stdout
+    listed = json.loads(run_pgrab("waits", "--json", dsn=db.dsn).stdout)
+    assert [(w["name"], w["waits_for"], w["paused"]) for w in listed] == [("release", "go", False)]
     wrong = run_pgrab("signal", "release", "stop", dsn=db.dsn, check=False)
     assert wrong.returncode == 1 and "does not wait for signal 'stop'" in wrong.stderr and "It waits for 'go'" in wrong.stderr
     assert "release" in run_pgrab("signal", "release", "go", '{"n": 1}', dsn=db.dsn).stdout

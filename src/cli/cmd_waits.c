@@ -1,0 +1,21 @@
+/* pgrab waits */
+#include "cli/commands.h"
+
+static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
+
+static int
+run_waits(struct cli *c)
+{
+	return cli_list(c, "cli_waits", 0, NULL, "No task waits for anything from outside.");
+}
+
+const struct command cmd_waits = {
+    .name = "waits",
+    .group = GROUP_LOOK,
+    .usage = "[OPTIONS]",
+    .summary = "list what waits for a signal, an answer or members, the longest wait first",
+    .details = "The view pgrab.waits. See pgrab signal, pgrab resolve and pgrab seal.",
+    .options = keys,
+    .options_size = sizeof(struct cli_common),
+    .exec = run_waits,
+};
