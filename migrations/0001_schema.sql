@@ -1277,10 +1277,12 @@ create table pgrab.alert (
   constraint alert_pkey primary key (name),
   constraint alert_name_check check (octet_length(name) between 1 and 1000),
   constraint alert_events_check check (
-    events <@ '{failed,parked,recovered,overdue,missed,waiting,broken,mended,node_down,node_up}'
+    events <@ '{succeeded,failed,parked,recovered,overdue,missed,waiting,broken,mended,node_down,node_up}'
     and cardinality(events) > 0 and array_position(events, null) is null),
   constraint alert_after_check check (
-    case when 'waiting' = any (events) then coalesce(after > '0', false) else after is null end)
+    case when 'waiting' = any (events) then coalesce(after > '0', false) else after is null end),
+  constraint alert_succeeded_check check (
+    'succeeded' <> all (events) or num_nonnulls(task_like, source) > 0)
 );
 comment on table pgrab.alert is
   'Alerts: each row inserts a task, once when a matching task begins to fail and once when it has recovered; '
@@ -1290,9 +1292,9 @@ comment on column pgrab.alert.events is
   'When: failed (a fire of a schedule or a chain has failed for good), parked (the task waits for a person), '
   'recovered (a success after either, or after overdue), overdue (no success within expect_within), missed '
   '(no node could run a fire in time; at most once an hour for a task), waiting (for a signal, an answer, or '
-  'members, for longer than `after`). Of limits: broken (break_after failures in a row), mended. For alerts '
-  'of operators: node_down (a node has died or fallen silent; being stopped does not count), node_up (it is '
-  'back).';
+  'members, for longer than `after`), succeeded (each success, of the tasks that task_like or source name). '
+  'Of limits: broken (break_after failures in a row), mended. For alerts of operators: node_down (a node has '
+  'died or fallen silent; being stopped does not count), node_up (it is back).';
 comment on column pgrab.alert.after is 'How long a task may wait before `waiting` is reported.';
 comment on column pgrab.alert.owner is 'Only tasks of this owner. Null: of any.';
 comment on column pgrab.alert.task_like is

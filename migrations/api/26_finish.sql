@@ -94,7 +94,7 @@ language plpgsql set enable_seqscan = off as $$
 declare
   v_setting text := set_config('pgrab.link_ends',
     (select k.value from pgrab_internal.key k where k.name = 'link_ends'), true);
-  v_failed_before boolean;
+  v_told boolean; -- somebody may want to hear of its success
 begin
   with gone as (
     delete from pgrab.task t
@@ -117,18 +117,19 @@ begin
       g.definition
     from gone g)
   select exists (select from pgrab.incident i where i.task_id = any (array[g.id]))
-  into v_failed_before
+    or exists (select from pgrab.alert a where a.enabled and 'succeeded' = any (a.events))
+  into v_told
   from gone g;
   v_setting := set_config('pgrab.link_ends', '', true);
   if pg_relation_size('pgrab.cancel_request') > 0 then -- however many dead rows an old snapshot keeps
     delete from pgrab.cancel_request c where c.task_id = any (array[p_id]) and c.version = p_version;
   end if;
-  if v_failed_before then
+  if v_told then
     perform pgrab_internal.alert(array[(p_id, p_version, p_incarnation, 'succeed', 'running', 'done',
         'succeeded', statement_timestamp() - p_finished_us * interval '1 us', null, null, false, false, true,
         true, false, false)::pgrab_internal.moved], array['succeeded'], p_node);
   end if;
-  return v_failed_before is not null;
+  return v_told is not null;
 end $$;
 comment on function pgrab_internal.finish_one(
   bigint, bigint, bigint, bigint, bigint, integer, text, boolean, bigint, text) is

@@ -105,6 +105,7 @@ begin atomic
     when 'missed' then format('%s missed the fire of %s: %s', p_called, pgrab_internal.cut(i.since),
       t.last_error)
     when 'overdue' then format('%s is overdue: no success within %s', p_called, t.expect_within)
+    when 'succeeded' then format('%s succeeded', p_called)
     when 'waiting' then format('%s %s since %s', p_called, t.last_error, pgrab_internal.cut(i.since))
     when 'parked' then case when t.attempt = 0 and t.last_outcome = 'timed_out'
       then format('%s is parked: %s', p_called, t.last_error)
@@ -315,6 +316,10 @@ begin
   if 'succeeded' = any (p_outcomes) and pg_relation_size('pgrab.incident') > 0 then
     perform pgrab_internal.incidents_end(p_moved, p_node);
   end if;
+  if 'succeeded' = any (p_outcomes) and exists (
+    select from pgrab.alert a where a.enabled and 'succeeded' = any (a.events)) then
+    perform pgrab_internal.successes_tell(p_moved, p_node);
+  end if;
 end $$;
 comment on function pgrab_internal.alert(pgrab_internal.moved[], text[], text) is
   'Keeps pgrab.incident up to date, and writes down what people are to be told.';
@@ -458,6 +463,21 @@ begin atomic
 end;
 comment on function pgrab_internal.alerts_for(text, jsonb, jsonb, text) is
   'The templates that apply to an event, behind the alert p_after.';
+
+-- For a switch outside that acts when it hears nothing.  Not one of the events of on_failure: then each
+-- finish would have to read it.
+create or replace function pgrab_internal.successes_tell(p_moved pgrab_internal.moved[], p_node text)
+returns void
+language sql as $$
+  select pgrab_internal.notice_add('succeeded', t,
+    (e.id, 'succeeded', e.finished_at, 0, null)::pgrab_internal.incident, p_node)
+  from unnest(p_moved) e cross join lateral pgrab_internal.alert_task(e.id, e.finished_at) t
+  where e.outcome = 'succeeded' and exists (
+    select from pgrab_internal.alerts_for('succeeded', jsonb_build_object('owner', t.owner, 'name', t.name,
+      'key', t.key, 'source', t.source), null, null))
+$$;
+comment on function pgrab_internal.successes_tell(pgrab_internal.moved[], text) is
+  'Writes down the successes that an alert is for.';
 
 create or replace function pgrab_internal.alert_fault(p_task bigint, p_node bigint, p_fault text)
 returns void

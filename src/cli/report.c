@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/text.h"
 #include "db/fault.h"
 #include "db/migrate.h"
@@ -155,7 +156,8 @@ cli_fail(struct cli *c, enum rc rc, const char *doing)
 	const char *advice = fault_advice(rc, &c->err);
 	struct buf text = {0};
 
-	if (fault_no_schema(&c->err))
+	/* While it is migrated, what is missing is no old schema. */
+	if (fault_no_schema(&c->err) && c->cmd != &cmd_migrate)
 		explain_schema(c, &text);
 	if (text.len == 0) {
 		buf_addf(&text, "%s%s%s", doing != NULL ? doing : "", doing != NULL ? ": " : "", c->err.text);

@@ -1,7 +1,7 @@
 -- What people are told of tasks: pgrab.alert and on_failure.
 begin;
 \ir alert.inc
-select plan(66);
+select plan(69);
 set local timezone = 'UTC';
 
 insert into pgrab.task (id, key, kind, schedule, max_attempts) overriding system value values
@@ -258,6 +258,21 @@ select is((select count(*) from pgrab.task where source = 'pgrab.alert'), 98::bi
 select is((select i.fault from pgrab.incident i where i.task_id = 1), 'task limit_key cannot be ''gone''',
   'of which the incident says why');
 select is((select (n.told, n.left_over)::text from pgrab_internal.notices_tell() n), '(0,f)', 'each once');
+
+-- successes
+delete from pgrab.task where source = 'pgrab.alert';
+delete from pgrab.alert;
+select throws_ok($$insert into pgrab.alert (name, events, template) values
+  ('s', '{succeeded}', '{"kind": "noop"}')$$, '23514', null, 'not of all tasks: each success would insert one');
+insert into pgrab.alert (name, events, task_like, template) values
+  ('s', '{succeeded}', 'nightly', '{"kind": "notify", "command": "switch"}');
+insert into pgrab.task (id, name, kind, schedule) overriding system value values
+  (70, 'nightly', 'noop', null), (71, 'other', 'noop', null), (72, 'nightly', 'noop', '@daily');
+select pg_temp.ends(70, 'failed'), pg_temp.ends(71, 'succeeded');
+select is_empty($$select from pgrab.task where source = 'pgrab.alert'$$, 'no failure, and no other task');
+select pg_temp.ends(70, 'succeeded'), pg_temp.ends(72, 'succeeded');
+select results_eq($$select args ->> 'payload' from pgrab.task where source = 'pgrab.alert'$$,
+  $$values ('nightly succeeded'), ('nightly succeeded')$$, 'each success of what it names');
 
 -- templates that grow
 delete from pgrab.task where source = 'pgrab.alert';

@@ -221,6 +221,15 @@ def test_migrate_installs_once(empty_db):
     assert empty_db.one("select count(*) from pgrab.kind") == 7
 
 
+def test_migrate_says_what_has_failed(empty_db):
+    """Also when it fails for a function that does not exist, which others take for a schema that is too old."""
+    empty_db.query("create function public.guard() returns event_trigger language plpgsql as 'begin perform public.no_such_guard(); end'")
+    empty_db.cluster.superuser("create event trigger guard on ddl_command_start when tag in ('CREATE VIEW') execute function public.guard()", empty_db.name)
+    done = run_pgrab("migrate", dsn=empty_db.dsn, check=False)
+    assert done.returncode == 1
+    assert "public.no_such_guard() does not exist" in done.stderr and "older" not in done.stderr, done.stderr
+
+
 def test_what_migrate_creates_stays_on_its_server(empty_db):
     """Citus would create it on other servers, too, or refuse; it obeys this setting, and elsewhere nobody reads it."""
     setting = "current_setting('citus.enable_ddl_propagation', true)"
