@@ -60,6 +60,21 @@ end $$;
 comment on function pgrab_internal.signals_of(bigint) is
   'The signals of the current fire of a task, for the history. Null: none.';
 
+-- Parked without a run: there was no attempt.
+create or replace function pgrab_internal.in_vain(t pgrab_internal.task) returns boolean
+language sql immutable parallel safe
+return t.status = 'parked' and t.attempt = 0 and t.last_outcome = 'timed_out';
+comment on function pgrab_internal.in_vain(pgrab_internal.task) is
+  'Is a task parked because its signal has not come in time?';
+
+-- The clock decides, also while there is no node that could end the wait.  p_name: null for an answer.
+create or replace function pgrab_internal.wait_passed(p_id bigint, p_name text) returns timestamptz
+language sql volatile
+return (select w.until from pgrab.wait w
+  where w.task_id = p_id and w.name is not distinct from p_name and w.until <= clock_timestamp());
+comment on function pgrab_internal.wait_passed(bigint, text) is
+  'When the wait of a task was over that nobody has ended yet. Null: there is none, or it is not over.';
+
 -- For an answer a run may take what is left of its `timeout`; without a beat no longer than `stall_after`.
 create or replace function pgrab_internal.answer_until(t pgrab_internal.task) returns timestamptz
 language sql volatile

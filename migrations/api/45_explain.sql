@@ -68,10 +68,10 @@ create or replace function pgrab_internal.explain_row(t pgrab_internal.task) ret
 language sql stable
 begin atomic
   select 'parked', 'blocked', format('%s: %s. select pgrab.retry(%s) tries it again.',
-      case when t.attempt = 0 and t.last_outcome = 'timed_out' then 'Its wait was in vain'
+      case when pgrab_internal.in_vain(t) then 'Its wait was in vain'
         when t.delivery = 'at_most_once' then 'It is at_most_once, and has been tried'
         else format('Out of attempts (%s of %s)', t.attempt, t.max_attempts) end, f.reason, t.id),
-    format('parked after %s: %s', case when t.attempt = 0 and t.last_outcome = 'timed_out' then 'its wait'
+    format('parked after %s: %s', case when pgrab_internal.in_vain(t) then 'its wait'
         when t.delivery = 'at_most_once' then 'its only attempt (at_most_once)'
         else format('%s of %s attempts', t.attempt, t.max_attempts) end, f.reason)
   from (select coalesce(t.last_error, t.last_outcome, 'no reason given') as reason) f

@@ -25,9 +25,20 @@ return p_owner = p_by or pgrab_internal.may_operate(p_by)
 comment on function pgrab_internal.may_signal(text, text, text) is
   'May this role send the signals of a task?';
 
+-- Not that of a handler, which goes on: for it a signal that comes too late is none.
+create or replace function pgrab_internal.signal_over(t pgrab_internal.task) returns timestamptz
+language sql volatile
+return case when pgrab_internal.in_vain(t) then t.last_finished_at
+  else (select pgrab_internal.wait_passed(t.id, w.name) from pgrab.wait w
+    where w.task_id = t.id and w.name = t.wait_for and not w.goes_on) end;
+comment on function pgrab_internal.signal_over(pgrab_internal.task) is
+  'When the wait of a task for the signal of its fire was over. Null: it is not, or there is none.';
+
 create or replace function pgrab_internal.signal_check(
   t pgrab_internal.task, p_name text, p_payload jsonb) returns void
 language plpgsql as $$
+declare
+  c_over constant timestamptz := case when p_name = t.wait_for then pgrab_internal.signal_over(t) end;
 begin
   if pgrab_internal.signal_name_fine(p_name) is not true then
     raise exception using errcode = '22023',
@@ -47,6 +58,12 @@ begin
   elsif t.status in ('done', 'cancelled', 'skipped') then
     perform pgrab_internal.control_refuse(t,
       'It has ended in this run of its chain; its next fire needs a signal of its own.');
+  elsif c_over is not null then
+    raise exception using errcode = '55000', schema = 'pgrab', table = 'task', column = 'wait_for',
+      message = format('the wait of task %s for signal %L is over', t.id, p_name),
+      hint = format('Its time was over at %s. %s', pgrab_internal.cut(c_over),
+        case when t.status = 'parked' then format('pgrab.retry(%s) waits once more.', t.id)
+          else 'A node has yet to end it.' end);
   elsif p_name is distinct from t.wait_for
     and (select count(*) from pgrab.signal s where s.task_id = t.id) >= 1000 then
     raise exception using errcode = '54000',
@@ -114,8 +131,9 @@ begin
     insert into pgrab.signal (task_id, name, payload, role)
     select distinct t.id, p_name, p_payload, p_by from pgrab.task t
     where t.id = any (p_ids) and (t.steps is null or not exists (
-      select from pgrab.step s
-      where s.task_id = t.id and s.fire_at = t.fire_at and s.name = 'wait:' || p_name))
+        select from pgrab.step s
+        where s.task_id = t.id and s.fire_at = t.fire_at and s.name = 'wait:' || p_name)
+      and pgrab_internal.wait_passed(t.id, p_name) is null)
     on conflict (task_id, name) do nothing returning task_id)
   select array_agg(s.task_id order by s.task_id) into v_new from sent s;
   perform pgrab_internal.signal_keep(v_new, p_name);

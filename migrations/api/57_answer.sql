@@ -165,6 +165,15 @@ $$;
 comment on function pgrab_internal.answer_beat(pgrab_internal.task, jsonb) is
   'The receiver is at work: stall_after counts from now.';
 
+create or replace function pgrab_internal.answer_late(p_id bigint) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = '55000', message = format('this run of task %s is over', p_id),
+    hint = 'It was answered, timed out, or was cancelled; or its node died before it had recorded that the '
+      'request was accepted, and it is tried again with another token. Nothing has changed.';
+end $$;
+comment on function pgrab_internal.answer_late(bigint) is 'Refuses an answer to a run that is over.';
+
 -- The key that was replaced is accepted for the runs that may have a token of it.
 create or replace function pgrab_internal.answer_lock(p_id bigint, r pgrab_internal.answer_run)
 returns pgrab_internal.task
@@ -174,15 +183,14 @@ declare
 begin
   select * into t from pgrab.task x where x.id = p_id for update;
   if t.version = r.version and t.incarnation = r.incarnation
-    and pgrab_internal.under_way(t.status, t.incarnation) then
+    and pgrab_internal.under_way(t.status, t.incarnation)
+    and pgrab_internal.wait_passed(p_id, null) is null then
     if r.before and t.started_at > (select k.made_at from pgrab_internal.key k where k.name = 'answer') then
       perform pgrab_internal.answer_forged(p_id);
     end if;
     return t;
   end if;
-  raise exception using errcode = '55000', message = format('this run of task %s is over', p_id),
-    hint = 'It was answered, timed out, or was cancelled; or its node died before it had recorded that the '
-      'request was accepted, and it is tried again with another token. Nothing has changed.';
+  perform pgrab_internal.answer_late(p_id);
 end $$;
 comment on function pgrab_internal.answer_lock(bigint, pgrab_internal.answer_run) is
   'Locks the task of a run that has not ended; refuses an answer to any other.';
@@ -198,6 +206,8 @@ begin
   if not pgrab_internal.awaits(t.status, t.incarnation) then
     perform pgrab_internal.control_refuse(t,
       'Only a request that has been accepted (kind http, args.await) waits for an answer.');
+  elsif pgrab_internal.wait_passed(p_id, null) is not null then
+    perform pgrab_internal.answer_late(p_id);
   end if;
   perform pgrab_internal.event('resolve', p_by, t, jsonb_build_object('outcome', p_answer -> 'outcome'));
   return t;

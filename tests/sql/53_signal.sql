@@ -1,6 +1,6 @@
 -- Signals: who waits, what comes first, what comes too late, and what becomes of waits in vain.
 begin;
-select plan(52);
+select plan(67);
 set local timezone = 'UTC';
 \ir chain.inc
 create function pg_temp.row_of(p_id bigint) returns text language sql as $$
@@ -91,8 +91,45 @@ select is((select row(status, last_outcome, last_error, attempt, failures)::text
 select is((select event from pgrab_internal.notice where task_id = 1), 'parked', 'people are told');
 select is((select detail from pgrab.explain(1) where gate = 'parked'), 'Its wait was in vain: signal go did '
   'not come within 00:01:00. select pgrab.retry(1) tries it again.', 'and see why');
+select throws_like('select pgrab.signal(1, ''go'')', 'the wait of task 1 for signal ''go'' is over',
+  'a signal comes too late for it');
 select pgrab.retry(1);
 select is(pg_temp.row_of(1), 'waiting until 04:00:00', 'when it is tried again, it waits again');
+
+-- ------------------------------------------------------------------- waits that are over, and nobody noticed
+create function pg_temp.passes(p_id bigint) returns void language sql as $$
+  update pgrab.wait set until = clock_timestamp() - interval '1 s' where task_id = p_id
+$$;
+insert into pgrab.kind (kind, summary, handled) values ('order', 'tests', true);
+insert into pgrab.task (id, kind, schedule, wait_for, wait_timeout) overriding system value values
+  (6, 'noop', null, 'go', '1 hour'), (7, 'noop', '@daily', 'go', '1 hour'), (8, 'order', null, null, null);
+select pg_temp.passes(6), pg_temp.passes(7);
+select throws_ok('select pgrab.signal(6, ''go'')', '55000', 'the wait of task 6 for signal ''go'' is over',
+  'a signal after the time-out is refused, whether a node has noticed or not');
+select is(pg_temp.row_of(6) || (select count(*) from pgrab.signal where task_id = 6),
+  'waiting until ' || (select until - since from pgrab.wait where task_id = 6) || '0', 'and changes nothing');
+select throws_like('select pgrab.signal(7, ''go'')', '% is over', 'also for a schedule');
+select pgrab_internal.waits_tick();
+select is((select status from pgrab.task where id = 6), 'parked', 'when a node has');
+select throws_like('select pgrab.signal(6, ''go'')', '% is over', 'it is refused as before');
+select pgrab.retry(6);
+select is(pg_temp.sent(6), 1::bigint, 'tried again, it waits for a signal of its own');
+select is(pg_temp.row_of(6), 'scheduled due', 'with which it starts');
+select pg_temp.ends(6, 'timed_out');
+select is((select status from pgrab.task where id = 6), 'parked', 'a run that takes too long');
+select is(pg_temp.sent(6), 0::bigint, 'has had its signal');
+select is(pg_temp.sent(7), 1::bigint, 'the next fire of a schedule has its own signal');
+select is(pg_temp.row_of(7), 'scheduled later', 'for which it does not wait');
+update pgrab.task set status = 'running', version = version + 1, node_id = 1, incarnation = 11, attempt = 1,
+  claimed_at = now(), started_at = now() where id = 8;
+select pgrab_internal.finish((array[t.id], array[t.version], array[11], array[2000], array[1000],
+  array['waited'], array[null]::int[], array[null]::text[], array[false], array['go'],
+  array[60000000])::pgrab_internal.outcomes, 1, 'n1') from pgrab.task t where t.id = 8;
+select pg_temp.passes(8);
+select is(pg_temp.sent(8), 0::bigint, 'a signal that comes too late for a handler is none');
+select is(pg_temp.sent(8, 'other'), 1::bigint, 'another is kept');
+select pgrab_internal.waits_tick();
+select is((select result from pgrab.step where task_id = 8), '{"timed_out": true}', 'it goes on without');
 
 -- ------------------------------------------------------------------------------------------------- schedules
 insert into pgrab.task (id, kind, schedule, wait_for, wait_timeout) overriding system value

@@ -1,6 +1,6 @@
 -- Answers that come later: who awaits one, what ends it, what is refused, and what the dead change.
 begin;
-select plan(86);
+select plan(89);
 set local timezone = 'UTC';
 \ir chain.inc
 insert into pgrab.registration (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
@@ -106,6 +106,12 @@ select is(pgrab.resolve(3, :'token', '{"outcome": "succeeded", "output": "quick"
 select is(pg_temp.last(3), 'succeeded done n1 quick', 'counts');
 select is((select count(*) from pgrab_internal.held(11) where id = 3), 0::bigint, 'and nobody holds it');
 select pg_temp.awaits(4) as token \gset
+update pgrab.wait set until = clock_timestamp() where task_id = 4;
+select throws_ok(format($$select pgrab.resolve(4, %L, '{"outcome": "succeeded"}')$$, :'token'), '55000',
+  'this run of task 4 is over', 'an answer after the time, whether a node has noticed or not');
+select throws_like(format($$select pgrab.resolve(4, %L, '{}')$$, :'token'), '% is over', 'is refused, or a beat');
+select throws_like($$select pgrab.resolve(4, '{"outcome": "succeeded"}')$$, '% is over',
+  'also from whoever may control it');
 select is(pg_temp.over(4), 1::bigint, 'a timeout');
 select matches(pg_temp.row_of(4) || ', ' || pg_temp.last(4), '^scheduled, timed_out n1 no answer',
   'is tried again');
@@ -121,7 +127,7 @@ select is(pg_temp.over(6), 1::bigint, 'at_most_once: a lost answer');
 select is(pg_temp.row_of(6), 'parked', 'is not tried again');
 select pg_temp.awaits(7) as token \gset
 select is(pg_temp.row_of(7) < 'waiting held until 00:59', true, 'stall_after is shorter');
-update pgrab.wait set until = now() where task_id = 7;
+update pgrab.wait set until = clock_timestamp() + interval '5 s' where task_id = 7;
 select pgrab.resolve(7, :'token', '{}');
 select is((select until > now() + interval '9 s' from pgrab.wait where task_id = 7), true,
   'a beat extends it');
