@@ -112,6 +112,14 @@ begin atomic
 end;
 comment on function pgrab_internal.counts_parked() is 'How many tasks are parked, and how many are failing.';
 
+create or replace function pgrab_tool.count_waiting() returns bigint
+language sql stable
+begin atomic
+  select count(*) from (select from pgrab.wait limit 10000) w;
+end;
+comment on function pgrab_tool.count_waiting() is
+  'How many tasks wait for a signal, an answer, a time in their work, or members; ten thousand or more.';
+
 create or replace view pgrab.overview as
 select n.nodes_up, pgrab_internal.count_due('0 s') as due, r.running,
   least(p.parked, 10000) as parked, l.late,

@@ -32,11 +32,11 @@ print_overview(const PGresult *r)
 	const char *oldest = field(r, "oldest_late");
 
 	printf("now      nodes up %s, running %s, due %s%s, late %s%s%s%s%s, parked %s%s, failing %s%s, "
-	       "overdue %s%s\n",
+	       "overdue %s%s, waiting %s%s\n",
 	    field(r, "nodes_up"), field(r, "running"), field(r, "due"), more(r, "due"), field(r, "late"),
 	    more(r, "late"), *oldest != '\0' ? " (for " : "", oldest, *oldest != '\0' ? ")" : "",
 	    field(r, "parked"), more(r, "parked"), field(r, "failing"), more(r, "failing"),
-	    field(r, "overdue"), more(r, "overdue"));
+	    field(r, "overdue"), more(r, "overdue"), field(r, "waiting"), more(r, "waiting"));
 	printf("runs     last minute %s%s (%s%s failed), last hour %s%s (%s%s failed)\n", field(r, "runs_1m"),
 	    more(r, "runs_1m"), field(r, "failed_1m"), more(r, "failed_1m"), field(r, "runs_1h"),
 	    more(r, "runs_1h"), field(r, "failed_1h"), more(r, "failed_1h"));

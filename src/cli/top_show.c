@@ -114,10 +114,10 @@ put_sums(struct frame *f, const PGresult *o)
 	char rates[100];
 
 	put_line(f, bad ? RED : "",
-	    "nodes %s up   running %s   due %s%s   late %s%s%s%s   parked %s%s   failing %s",
+	    "nodes %s up   running %s   due %s%s   late %s%s%s%s   parked %s%s   failing %s   waiting %s",
 	    top_field(o, "nodes_up"), top_field(o, "running"), top_field(o, "due"), due_more,
 	    top_field(o, "late"), due_more, *oldest != '\0' ? ", the oldest for " : "", oldest,
-	    top_field(o, "parked"), more(o, "parked_more"), top_field(o, "failing"));
+	    top_field(o, "parked"), more(o, "parked_more"), top_field(o, "failing"), top_field(o, "waiting"));
 	rate_text(rates, sizeof rates, f->view->rates, o);
 	put_line(f, "", "%s   last minute: %s%s runs, %s%s failed", rates, top_field(o, "runs_1m"),
 	    more(o, "runs_1m_more"), top_field(o, "failures_1m"), more(o, "runs_1m_more"));

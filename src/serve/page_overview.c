@@ -20,7 +20,7 @@ put_cards(struct call *c, const PGresult *r)
 		const char *column, *label, *class;
 	} cards[] = {{"nodes_up", "nodes up", ""}, {"running", "running", ""}, {"due", "due", ""},
 	    {"late", "late", "warn"}, {"oldest_late", "late for up to", "warn"}, {"parked", "parked", "bad"},
-	    {"failing", "failing", "bad"}, {"overdue", "overdue", "bad"},
+	    {"failing", "failing", "bad"}, {"overdue", "overdue", "bad"}, {"waiting", "waiting", ""},
 	    {"runs_1m", "runs, last minute", ""}, {"failed_1m", "failed, last minute", "bad"},
 	    {"runs_1h", "runs, last hour", ""}, {"failed_1h", "failed, last hour", "bad"}};
 
@@ -86,7 +86,7 @@ page_overview(struct call *c, struct db *db)
 				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
 	PGresult *r[9] = {NULL};
 
-	if (page_ask_shared(c, db, "serve_overview", 0, NULL, &r[0]) &&
+	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
 	    page_ask_shared(c, db, "cli_attention", 0, NULL, &r[1]) &&
 	    page_ask_shared(c, db, "serve_failing", 1, failing_args, &r[2]) &&
 	    page_ask_shared(c, db, "cli_nodes", 1, all, &r[3]) &&

@@ -263,7 +263,7 @@ select is((select (n.told, n.left_over)::text from pgrab_internal.notices_tell()
 delete from pgrab.task where source = 'pgrab.alert';
 delete from pgrab.alert;
 select throws_ok($$insert into pgrab.alert (name, events, template) values
-  ('s', '{succeeded}', '{"kind": "noop"}')$$, '23514', null, 'not of all tasks: each success would insert one');
+  ('s', '{succeeded}', '{"kind": "noop"}')$$, '23514', null, 'not of all tasks: that would be many');
 insert into pgrab.alert (name, events, task_like, template) values
   ('s', '{succeeded}', 'nightly', '{"kind": "notify", "command": "switch"}');
 insert into pgrab.task (id, name, kind, schedule) overriding system value values

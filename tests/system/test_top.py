@@ -98,7 +98,7 @@ def test_one_frame_as_text(db, nodes):
     db.wait("select running = 1 from pgrab.node")  # said with its heartbeat
     text = run_pgrab("top", "--once", dsn=db.dsn).stdout
     assert "\033" not in text and text.splitlines()[0].endswith(f" UTC  {db.name}")
-    assert re.search(r"^nodes 1 up   running 1   due 1   late 1, the oldest for \d+ days .*parked 1   failing 1$", text, re.M)
+    assert re.search(r"^nodes 1 up   running 1   due 1   late 1, the oldest for \d+ days .*parked 1   failing 1   waiting 0$", text, re.M)
     assert re.search(r"last minute: 1 runs, 1 failed$", text, re.M)
     assert re.search(r"^n1 +up +1/8 ", text, re.M)
     assert re.search(rf"^ *{running} +long +shell +1 +n1 +00:00:", text, re.M)

@@ -1,2 +1,2 @@
--- Serves: pgrab status.
-select o.* from pgrab.overview o
+-- Serves: pgrab status, GET /api/v1/overview and the page.
+select o.*, pgrab_tool.count_waiting() as waiting from pgrab.overview o

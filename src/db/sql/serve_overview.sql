@@ -1,2 +1,0 @@
--- Serves: GET /api/v1/overview.
-select o.* from pgrab.overview o
