@@ -206,7 +206,9 @@ begin atomic
         case when w.goes_on then format('Its handler waits since %s', pgrab_internal.cut(w.since))
           else 'Waits' end,
         n.name, ' until ' || pgrab_internal.cut(w.until), t.id, n.name,
-        '; so may members of ' || t.signal_by) end,
+        '; so may members of ' || t.signal_by || case when not exists (
+          select from pg_catalog.pg_roles r where r.rolname = t.signal_by) then ', a role that does not exist'
+        else '' end) end,
     case when s.at is null then format('waits for signal %L', n.name) end
   from (select) one left join pgrab.wait w on w.task_id = t.id
     cross join lateral (select case when w.goes_on then w.name else t.wait_for end as name) n

@@ -76,6 +76,14 @@ end $$;
 comment on function pgrab_internal.call_delete(pgrab_internal.call) is
   'Deletes rows of tables on which who submits has no DELETE.';
 
+create or replace function pgrab_internal.signal_detail(p_name text, p_payload jsonb) returns jsonb
+language sql immutable
+return jsonb_build_object('signal', p_name) || case when length(p_payload::text) > 200
+  then jsonb_build_object('payload_begins', left(p_payload::text, 200))
+  else jsonb_build_object('payload', p_payload) end;
+comment on function pgrab_internal.signal_detail(text, jsonb) is
+  'The detail of the event of a signal. What is long is cut, and is no JSON any more, as its key says.';
+
 create or replace function pgrab_internal.called() returns trigger
 language plpgsql as $$
 declare
@@ -99,8 +107,7 @@ begin
       else array(select t from pgrab_internal.call_tasks(new.verb, new.ids, new.caller) t) end;
     insert into pgrab.event (what, role, task_id, task, owner, detail)
     select new.verb, new.caller, t.id, coalesce(t.name, t.key), t.owner,
-      case when new.verb = 'signal'
-        then jsonb_build_object('signal', new.word, 'payload', left(new.file::text, 200)) end
+      case when new.verb = 'signal' then pgrab_internal.signal_detail(new.word, new.file) end
     from unnest(new.tasks) t;
   end if;
   perform pgrab_internal.call_end(c_before);

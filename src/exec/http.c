@@ -12,6 +12,7 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "exec/bounds.h"
 #include "exec/exec.h"
 #include "exec/http_transfer.h"
@@ -44,6 +46,7 @@ struct http {
 	struct http_transfers over;          /* their hop has ended, as ->code says, or could not begin */
 	struct closing closing[CLOSING_MAX]; /* the oldest first */
 	size_t n_closing;
+	bool nowhere_told;
 };
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
@@ -146,6 +149,19 @@ begin_hop(struct http *h, struct http_transfer *t)
 		hop_over(h, t, code);
 }
 
+/* Its receiver has a token, and cannot know where to bring it. */
+static void
+tell_nowhere(struct http *h, const struct pgrab_run *run)
+{
+	if (h->nowhere_told)
+		return;
+	h->nowhere_told = true;
+	log_warn("no_callback_url",
+	    "task=%" PRId64 " hint=\"args.await: without callback_url the request has no header "
+	    "Pgrab-Callback, and only SQL can answer it\"",
+	    run->task_id);
+}
+
 void
 http_begin(struct http *h, const struct pgrab_run *run, const struct pgrab_host *host, http_ended_fn *ended)
 {
@@ -160,6 +176,8 @@ http_begin(struct http *h, const struct pgrab_run *run, const struct pgrab_host 
 	t->hosts = &bounds_of(h->env->bounds, run->owner)->hosts;
 	if (http_request_init(&t->request, run, &err) == RC_OK) {
 		t->request.callback_url = h->env->callback_url;
+		if (t->request.await && t->request.callback_url == NULL)
+			tell_nowhere(h, run);
 		begin_hop(h, t);
 		return;
 	}

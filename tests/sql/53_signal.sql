@@ -1,6 +1,6 @@
 -- Signals: who waits, what comes first, what comes too late, and what becomes of waits in vain.
 begin;
-select plan(67);
+select plan(70);
 set local timezone = 'UTC';
 \ir chain.inc
 create function pg_temp.row_of(p_id bigint) returns text language sql as $$
@@ -34,7 +34,11 @@ select matches((select detail from pgrab.explain(1) where gate = 'signal'),
 insert into pgrab.task (id, kind, wait_for, signal_by) overriding system value
 values (5, 'noop', 'go', 'boss');
 select is((select detail from pgrab.explain(5) where gate = 'signal'),
-  'Waits for signal ''go'': select pgrab.signal(5, ''go'') sends it; so may members of boss.', 'who may');
+  'Waits for signal ''go'': select pgrab.signal(5, ''go'') sends it; so may members of boss, a role that '
+  'does not exist.', 'who may, and that nobody can');
+update pgrab.task set signal_by = current_user where id = 5;
+select is((select detail from pgrab.explain(5) where gate = 'signal'), 'Waits for signal ''go'': select '
+  'pgrab.signal(5, ''go'') sends it; so may members of ' || current_user || '.', 'or who can');
 delete from pgrab.task where id = 5;
 select is((select count(*) from pgrab.wait), 3::bigint, 'and nothing is written');
 select is(pg_temp.sent(2, 'go', '{"by": "ann"}'), 1::bigint, 'a signal');
@@ -80,6 +84,10 @@ select is((select signals -> 0 ->> 'role' || (signals -> 0 -> 'payload') from pg
 select is_empty('select from pgrab.signal where task_id = 2', 'and what came is forgotten');
 select is((select detail ->> 'signal' from pgrab.event where task_id = 2 and what = 'signal'), 'go',
   'the events have it, too');
+select is((select detail -> 'payload' from pgrab.event where task_id = 2 and what = 'signal'),
+  '{"by": "ann"}', 'with its payload as JSON');
+select is(pgrab_internal.signal_detail('go', to_jsonb(repeat('x', 300))),
+  jsonb_build_object('signal', 'go', 'payload_begins', '"' || repeat('x', 199)), 'or, cut, as text');
 
 -- ------------------------------------------------------------------------------------------- waits in vain
 update pgrab.task set on_failure = '{"kind": "noop"}' where id = 1;

@@ -109,7 +109,8 @@ select pg_temp.awaits(4) as token \gset
 update pgrab.wait set until = clock_timestamp() where task_id = 4;
 select throws_ok(format($$select pgrab.resolve(4, %L, '{"outcome": "succeeded"}')$$, :'token'), '55000',
   'this run of task 4 is over', 'an answer after the time, whether a node has noticed or not');
-select throws_like(format($$select pgrab.resolve(4, %L, '{}')$$, :'token'), '% is over', 'is refused, or a beat');
+select throws_like(format($$select pgrab.resolve(4, %L, '{}')$$, :'token'), '% is over',
+  'is refused, as is a beat');
 select throws_like($$select pgrab.resolve(4, '{"outcome": "succeeded"}')$$, '% is over',
   'also from whoever may control it');
 select is(pg_temp.over(4), 1::bigint, 'a timeout');

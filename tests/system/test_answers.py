@@ -138,6 +138,16 @@ def test_a_person_answers_for_a_receiver_that_will_not(db, nodes, receiver, serv
     assert sorted(db.query("select task_id from pgrab.event where what = 'resolve'")) == sorted((t,) for t in [*tasks, tasks[2]])
 
 
+def test_without_a_door_only_sql_answers_and_the_node_says_so(db, nodes, receiver):
+    node = nodes.start(allow="http")
+    tasks = [add(db, receiver) for _ in range(2)]
+    calls = [receiver.calls.get(timeout=20) for _ in tasks]
+    assert all("Pgrab-Token" in c and "Pgrab-Callback" not in c for c in calls)
+    for call in calls:
+        assert db.one("select pgrab.resolve(%s, %s, '{\"outcome\": \"succeeded\"}')", int(call["Pgrab-Task-Id"]), call["Pgrab-Token"]) == "succeeded"
+    assert node.log().count("no_callback_url") == 1
+
+
 def test_an_answer_may_be_quicker_than_the_node(db, nodes, receiver, door):
     """The receiver calls back before it has accepted: that counts, and what the node then says does not."""
     said = []

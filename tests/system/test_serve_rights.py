@@ -1,6 +1,7 @@
 """pgrab serve: whoever asks acts with a role of the database, and may do what that may."""
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -88,7 +89,7 @@ def test_a_token_acts_as_its_role(db, serving, tmp_path, roles):
     made = serve.ask("POST", "/api/v1/tasks", {"kind": "noop"}, headers=bearer(tokens[writer]))
     assert made.status == 201, made
     assert db.one("select owner from pgrab.task") == writer
-    wait_until(lambda: f"role={writer}" in serve.log(), 5, "the log to name the role")
+    wait_until(lambda: re.search(rf'status=201 bytes=\d+ ms=\d+\.\d role={writer}$', serve.log(), re.M), 5, "the log to name the role")
     assert not any(token in serve.log() for token in tokens.values())
     assert db.one("select count(*) from pgrab.token where last_used_at is not null") == 2
 
