@@ -1005,6 +1005,95 @@ comment on column pgrab_internal.replan.final is
 comment on column pgrab_internal.replan.calendar is 'The calendar.';
 revoke all on pgrab_internal.replan from public;
 
+-- See docs/adr/0036-blackouts.md.
+create sequence pgrab_internal.blackout_edition_seq;
+comment on sequence pgrab_internal.blackout_edition_seq is 'Numbers of pgrab.blackout.edition.';
+revoke all on pgrab_internal.blackout_edition_seq from public;
+
+create table pgrab.blackout (
+  name      text        not null,
+  during    tstzrange,
+  schedule  text,
+  lasts     interval,
+  timezone  text        not null default 'UTC',
+  task_like text,
+  source    text,
+  owner     text,
+  action    text        not null default 'hold',
+  note      text,
+  set_by    text        not null default current_user,
+  begins_at timestamptz,
+  ends_at   timestamptz,
+  edition   bigint      not null,
+  constraint blackout_pkey primary key (name),
+  constraint blackout_name_check check (octet_length(name) between 1 and 1000),
+  constraint blackout_note_check check (octet_length(note) <= 1000),
+  constraint blackout_action_check check (action in ('hold', 'skip')),
+  constraint blackout_window_check check (
+    case when during is null then num_nulls(schedule, lasts) = 0 else num_nonnulls(schedule, lasts) = 0 end)
+);
+comment on table pgrab.blackout is
+  'Blackouts: windows in which no task is started, or none that matches. What runs goes on. Read it through '
+  'pgrab.blackouts; see docs/calendar.md.';
+comment on column pgrab.blackout.name is 'Name of the window. Null in an INSERT: the time, in UTC.';
+comment on column pgrab.blackout.during is 'From when until when, once. Null: schedule says.';
+comment on column pgrab.blackout.schedule is 'When it begins, again and again, as in pgrab.task.schedule.';
+comment on column pgrab.blackout.lasts is
+  'How long it lasts, with a schedule. Days end at the same local time, hours are elapsed time.';
+comment on column pgrab.blackout.timezone is 'The zone of the schedule.';
+comment on column pgrab.blackout.task_like is
+  'Only tasks whose name (or key, when there is none) is LIKE this. Null: any.';
+comment on column pgrab.blackout.source is 'Only tasks of this source. Null: of any.';
+comment on column pgrab.blackout.owner is 'Only tasks of this owner. Null: of any.';
+comment on column pgrab.blackout.action is
+  'hold: what becomes due runs when the window ends. skip: it is not run, and the history says why; a fire '
+  'that has begun already is held.';
+comment on column pgrab.blackout.note is 'Why, for readers: explain and the history repeat it.';
+comment on column pgrab.blackout.set_by is
+  'Who made it: current_user of the insert. It is for the tasks of that owner; one that an operator made is '
+  'for everyone''s.';
+comment on column pgrab.blackout.begins_at is
+  'System: when the window begins that is on, or the next one. Null: none is left.';
+comment on column pgrab.blackout.ends_at is 'System: when that one ends.';
+comment on column pgrab.blackout.edition is
+  'System: a number that changes with each edit that lets go what was held.';
+
+-- Apart from pgrab.task, so that what no window holds pays nothing for it.
+create table pgrab_internal.put_off (
+  task_id bigint      not null,
+  edition bigint      not null,
+  until   timestamptz not null,
+  constraint put_off_pkey primary key (task_id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab_internal.put_off is
+  'Tasks that a blackout holds, so that they can be let go before its end. A row stays until that is over.';
+comment on column pgrab_internal.put_off.task_id is 'The task.';
+comment on column pgrab_internal.put_off.edition is 'The window, as it was then: pgrab.blackout.edition.';
+comment on column pgrab_internal.put_off.until is
+  'When the task is due. One that is due at another time is not held any more.';
+-- Serves: put_off_until(), let_go_slice(), put_off_forget(), put_off_count().
+create index put_off_edition_idx on pgrab_internal.put_off (edition, until);
+comment on index pgrab_internal.put_off_edition_idx is 'What a window holds, in order.';
+revoke all on pgrab_internal.put_off from public;
+
+create table pgrab_internal.let_go (
+  edition bigint      not null,
+  edit    xid8        not null default pg_current_xact_id(),
+  done    bigint      not null default 0,
+  at      timestamptz not null default clock_timestamp(),
+  next_at timestamptz,
+  constraint let_go_pkey primary key (edition)
+);
+comment on table pgrab_internal.let_go is
+  'Blackouts that were deleted or edited, and what they held has yet to be let go: see blackouts_tick().';
+comment on column pgrab_internal.let_go.edition is 'The window, as it was: pgrab.blackout.edition.';
+comment on column pgrab_internal.let_go.edit is 'The transaction that edited it.';
+comment on column pgrab_internal.let_go.done is 'How many tasks have been let go.';
+comment on column pgrab_internal.let_go.at is 'When the first of them is due.';
+comment on column pgrab_internal.let_go.next_at is
+  'How far the slice before has come. Null: begin with the first.';
+revoke all on pgrab_internal.let_go from public;
+
 -- What one node at a time does for all of them.  The node that does it holds its row; the others skip it.
 -- Not an advisory lock, because any role could hold that.
 create table pgrab.duty (
@@ -1022,8 +1111,8 @@ comment on column pgrab.duty.about is 'For strays: the server and the timeline t
 comment on column pgrab.duty.next_id is
   'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
 insert into pgrab.duty (duty)
-values ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'), ('strays'), ('upkeep'),
-  ('waiting');
+values ('blackouts'), ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'),
+  ('strays'), ('upkeep'), ('waiting');
 
 create table pgrab.edge (
   parent_id bigint not null,
@@ -1162,8 +1251,8 @@ comment on table pgrab.event is
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, seal, '
-  'backfill, delete_chain, drain, undrain, limit, calendar, pause_all, resume_all, migrate; missed (fires '
-  'that no node could run in time), upkeep (by hand).';
+  'backfill, delete_chain, drain, undrain, limit, calendar, blackout, pause_all, resume_all, migrate; missed '
+  '(fires that no node could run in time), upkeep (by hand).';
 comment on column pgrab.event.role is 'Who: current_user.';
 comment on column pgrab.event.login is 'The role that had logged in: session_user.';
 comment on column pgrab.event.task_id is 'Which task it was done to. Null: to none.';

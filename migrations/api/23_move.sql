@@ -34,6 +34,7 @@ values
   ('park', 'running', 'parked', false, false, true, 'it failed or was lost, with no attempts left'),
   ('shelve', 'running', 'parked', true, false, true, 'it ended, and that cannot be recorded'),
   ('settle', 'scheduled', 'scheduled', false, false, true, 'of the fires it missed it keeps this one'),
+  ('put_off', 'scheduled', 'scheduled', false, false, true, 'a blackout holds it'),
   ('next', 'scheduled', 'scheduled', false, false, false, 'a fire was given up, and another follows'),
   ('next', 'claimed', 'scheduled', false, false, false, 'a person skipped its fire, and another follows'),
   ('skip', 'scheduled', 'skipped', false, false, true,

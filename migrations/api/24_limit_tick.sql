@@ -55,6 +55,23 @@ end $$;
 comment on function pgrab_internal.limit_tick_key(text) is
   'Makes due the tasks that wait in line for a key and may start.';
 
+-- Their places go to the next in line, at once.
+create or replace function pgrab_internal.limit_pass(p_ids bigint[]) returns void
+language plpgsql as $$
+declare
+  v_keys text[];
+begin
+  if pg_relation_size('pgrab.limit_place') > 0 then
+    with passed as (
+      update pgrab.limit_place p set over = true
+      where p.task_id = any (p_ids) and not p.started and not p.over returning p.key)
+    select array_agg(distinct p.key) into v_keys from passed p;
+    perform pgrab_internal.limit_tick_key(k) from unnest(v_keys) k order by k;
+  end if;
+end $$;
+comment on function pgrab_internal.limit_pass(bigint[]) is
+  'Tasks for which places are kept, and which do not come: a blackout holds them.';
+
 create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab_internal.limit_use
 language sql stable
 begin atomic

@@ -5,7 +5,7 @@
 -- the task's jitter; later while a retry waits.  Re-arming counts from the planned time, not from now, so
 -- that no fire is forgotten: one in the past is due at once, and one that has been due for longer than
 -- misfire_after is missed (misfire() below).  That is the only rule for missed fires: after a pause, a drain,
--- the loss of nodes or a long run.
+-- the loss of nodes or a long run.  The time of a blackout does not count: see 25_blackout.sql.
 
 create or replace function pgrab_internal.every_seconds(p_schedule text) returns interval
 language sql stable
@@ -149,22 +149,23 @@ comment on function pgrab_internal.give_up_fire(pgrab_internal.task, text, text,
 
 -- Of the fires before p_keep, which will not be run, the first hundred get a row each; the last of these says
 -- how far the others go.
-create or replace function pgrab_internal.note_missed(t pgrab_internal.task, p_keep timestamptz) returns void
+create or replace function pgrab_internal.note_fires(
+  t pgrab_internal.task, p_keep timestamptz, p_outcome text, p_why text)
+returns void
 language plpgsql as $$
 declare
-  c_why constant text := 'no node could run it within misfire_after';
   c_rows constant integer := 100;
   v_fires constant timestamptz[] := t.fire_at || array(
     select f from pgrab_internal.fires_on(t.schedule, t.timezone, t.fire_at, p_keep - interval '1 us',
       t.calendar, t.on_closed) f limit c_rows);
 begin
-  perform pgrab_internal.note_runs(array_agg(pgrab_internal.noted(t, pgrab_internal.note('missed',
+  perform pgrab_internal.note_runs(array_agg(pgrab_internal.noted(t, pgrab_internal.note(p_outcome,
     case when f.n = c_rows and cardinality(v_fires) > c_rows
-      then format('%s; nor any other before %s', c_why, p_keep) else c_why end, f.fire), null, null)))
+      then format('%s; nor any other before %s', p_why, p_keep) else p_why end, f.fire), null, null)))
   from unnest(v_fires) with ordinality f(fire, n) where f.n <= c_rows;
 end $$;
-comment on function pgrab_internal.note_missed(pgrab_internal.task, timestamptz) is
-  'Writes the history of the missed fires from the planned one up to p_keep, which is kept.';
+comment on function pgrab_internal.note_fires(pgrab_internal.task, timestamptz, text, text) is
+  'Writes the history of the fires that are not run, from the planned one up to p_keep.';
 
 -- The task has been due for longer than misfire_after.  It keeps its place in the queue (due_at): having
 -- waited long must not send it to the end.
@@ -183,7 +184,7 @@ begin
     v_keep := pgrab_internal.nth_last_fire_on(
       t.schedule, t.timezone, t.fire_at, c_until, greatest(c_keep, 1), t.calendar, t.on_closed);
     if v_keep is not null then
-      perform pgrab_internal.note_missed(t, v_keep);
+      perform pgrab_internal.note_fires(t, v_keep, 'missed', c_why);
       perform pgrab_internal.missed(t, c_fire, c_why);
       t.fire_at := v_keep;
     end if;
@@ -199,16 +200,17 @@ end $$;
 comment on function pgrab_internal.misfire_one(pgrab_internal.task, timestamptz) is
   'Settles the fires that one task has missed, as its misfire says.';
 
--- Serves: the loader, for tasks that have been due for longer than misfire_after.  Returns how many tasks it
--- settled.  p_ids must be sorted, because rows are locked in that order.  Other tasks wait for the loader
--- meanwhile, so what is not done in time is left to its next look.
+-- Serves: the loader, for tasks that have been due for longer than misfire_after, and those that a blackout
+-- keeps from running.  Returns how many tasks it settled.  p_ids must be sorted, because rows are locked in
+-- that order.  Other tasks wait for the loader meanwhile, so what is not done in time is left to its next
+-- look.
 create or replace function pgrab_internal.misfire(p_ids bigint[], p_versions bigint[]) returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   t pgrab_internal.task;
   v_now constant timestamptz := clock_timestamp();
   c_time constant interval := '200 ms';
-  v_settled bigint := 0;
+  v_settled bigint := pgrab_internal.put_off(p_ids, p_versions);
 begin
   for t in
     select x.*
@@ -226,5 +228,6 @@ begin
   return v_settled;
 end $$;
 comment on function pgrab_internal.misfire(bigint[], bigint[]) is
-  'Settles fires that could not start within misfire_after, as misfire says: skip records them as missed; '
-  'once runs the latest; all runs them, at most the latest misfire_limit.';
+  'Settles fires that a blackout holds or skips, and those that could not start within misfire_after, as '
+  'misfire says: skip records them as missed; once runs the latest; all runs them, at most the latest '
+  'misfire_limit.';

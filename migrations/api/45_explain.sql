@@ -102,6 +102,28 @@ begin atomic
 end;
 comment on function pgrab_internal.explain_all() is 'The pause of all tasks.';
 
+-- What a window holds already is due later, and asks whether that window is still on.
+create or replace function pgrab_internal.explain_blackout(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language plpgsql stable as $$
+declare
+  c_held constant boolean := pgrab_internal.is_put_off(t);
+  w constant pgrab_internal.closure := pgrab_internal.closed_by(t, case when c_held then clock_timestamp()
+    else greatest(t.due_at, t.fire_at, clock_timestamp()) end);
+begin
+  if w.name is not null then
+    return query select 'blackout', 'waits', format('Blackout %s %s until %s%s. select '
+        'pgrab.delete_blackout(%1$L) ends it.', w.name,
+        case w.action when 'hold' then 'holds it' else 'skips its fires' end, pgrab_internal.cut(w.ends_at),
+        ': ' || w.note),
+      format('blackout %s until %s', w.name, pgrab_internal.cut(w.ends_at));
+  elsif c_held then
+    return query select 'blackout', 'ok', 'A blackout has held it. What was held comes in order, one after '
+      'the other.', null;
+  end if;
+end $$;
+comment on function pgrab_internal.explain_blackout(pgrab_internal.task) is 'The gate of blackouts.';
+
 -- Looked at last, because it is dear: the locks of the server are read for it.
 create or replace function pgrab_internal.explain_held_up(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -263,7 +285,8 @@ begin atomic
       when t.attempt > 0 then format('Attempt %s is due in %s (%s); the last one: %s.%s', t.attempt + 1,
         d.wait, pgrab_internal.cut(d.at), coalesce(t.last_error, t.last_outcome), d.sooner)
       else format('Planned for %s, in %s%s.%s', t.fire_at, d.wait,
-        case when t.due_at > t.fire_at then ', jitter included' else '' end, d.sooner) end,
+        case when pgrab_internal.is_put_off(t) then ', after a blackout'
+          when t.due_at > t.fire_at then ', jitter included' else '' end, d.sooner) end,
     case when t.due_at > statement_timestamp() then case when t.attempt = 0 then 'due in '
       else format('attempt %s of %s is due in ', t.attempt + 1, t.max_attempts) end || d.wait end
   from (
@@ -532,7 +555,8 @@ begin
     continue when not p_all and i in (9, 12, 13);
     case i
       when 1 then g := array(select x from pgrab_internal.explain_row(t) x);
-      when 2 then g := array(select x from pgrab_internal.explain_all() x);
+      when 2 then g := array(select x from pgrab_internal.explain_all() x
+        union all select x from pgrab_internal.explain_blackout(t) x where c_planned);
       when 3 then g := array(select x from pgrab_internal.explain_parents(t, p_all) x);
       when 4 then g := array(select x from pgrab_internal.explain_chain(t) x);
       when 5 then g := array(select x from pgrab_internal.explain_signal(t) x
@@ -613,6 +637,31 @@ end;
 comment on function pgrab_internal.forecast_one(pgrab_internal.task, timestamptz, integer) is
   'The coming fires of one task, about p_limit at most.';
 
+-- Of the fires that one window holds the first stands for all, unless each is to run (misfire all).
+create or replace function pgrab_internal.forecast_closed(p_id bigint, p_fires timestamptz[])
+returns table (at timestamptz, held_by text)
+language plpgsql stable rows 4 as $$
+declare
+  t pgrab_internal.task;
+  w pgrab_internal.closure;
+  v_until timestamptz;
+begin
+  select x.* into t from pgrab.task x where x.id = p_id;
+  v_until := case when pgrab_internal.is_put_off(t) then t.due_at else '-infinity' end;
+  foreach at in array p_fires loop
+    w := pgrab_internal.closed_by(t, at);
+    held_by := w.name;
+    continue when w.action = 'skip' or w.action = 'hold' and w.ends_at <= v_until and t.misfire <> 'all';
+    if w.action = 'hold' then
+      v_until := w.ends_at;
+      at := w.ends_at;
+    end if;
+    return next;
+  end loop;
+end $$;
+comment on function pgrab_internal.forecast_closed(bigint, timestamptz[]) is
+  'What blackouts make of the coming fires of a task.';
+
 create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text)
 language sql stable
@@ -630,12 +679,23 @@ begin atomic
       where w.name is null and pgrab_internal.awaits(x.status, x.incarnation) limit p_limit)) t
       cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)
     order by f.at, t.id limit p_limit),
+  open as (
+    select t.*, null::text as held_by from task t where not exists (select from pgrab.blackout)
+    union all
+    select g.id, g.name, g.kind, g.owner, g.require, g.schedule, g.shard, c.at, c.held_by
+    from (
+      select t.id, t.name, t.kind, t.owner, t.require, t.schedule, t.shard,
+        array_agg(t.at order by t.at) as fires
+      from task t where exists (select from pgrab.blackout) group by 1, 2, 3, 4, 5, 6, 7) g
+      cross join lateral pgrab_internal.forecast_closed(g.id, g.fires) c),
   class as materialized (
     select c.kind, c.owner, c.require, pgrab_tool.able(c.kind, c.owner, c.require) as able
     from (select distinct t.kind, t.owner, t.require from task t) c)
-  (select t.at, t.id, t.name, t.kind, t.schedule, case when c.able = '{}' then '(no node can)'
+  (select t.at, t.id, t.name, t.kind, t.schedule, case
+    when t.held_by is not null then format('(after blackout %s)', t.held_by)
+    when c.able = '{}' then '(no node can)'
     else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end
-  from task t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
+  from open t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
     left join owner o on o.shard = t.shard
     cross join (
       select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a)
@@ -650,5 +710,6 @@ begin atomic
 end;
 comment on function pgrab.forecast(interval, integer) is
   'Every coming fire within that time, the soonest first, with the node that will probably run it, as of '
-  'now. For @after, which counts from the end of a run, only the next fire is known; so for what waits for '
-  'a signal: that fire comes at its time, or later, with the signal.';
+  'now. What a blackout holds comes at its end, and what one skips does not come. For @after, which counts '
+  'from the end of a run, only the next fire is known; so for what waits for a signal: that fire comes at '
+  'its time, or later, with the signal.';

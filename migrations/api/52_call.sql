@@ -59,6 +59,8 @@ begin
       delete from pgrab.limit l where l.key = c.word and (c_all or l.owner = c.caller);
     when 'delete_calendar' then
       delete from pgrab.calendar k where k.name = c.word and (c_all or k.owner = c.caller);
+    when 'delete_blackout' then
+      return pgrab_internal.blackout_delete(c.word, c_all, c.caller);
     when 'delete_calendar_day' then
       delete from pgrab.calendar_day d
       where d.calendar = c.word and d.day = (c.file #>> '{}')::date and (c_all or exists (
@@ -99,7 +101,7 @@ begin
   elsif new.verb = 'backfill' then
     new.file := pgrab_internal.backfill(new.ids, new.file, new.caller);
   elsif new.verb in ('delete_edge', 'delete_limit', 'delete_alert', 'delete_secret', 'delete_token',
-    'delete_calendar', 'delete_calendar_day') then
+    'delete_calendar', 'delete_calendar_day', 'delete_blackout') then
     new.done := pgrab_internal.call_delete(new);
   else
     new.tasks := case when new.verb = 'signal'
@@ -240,6 +242,13 @@ language sql
 return (pgrab_tool.call('delete_calendar', p_name)).done;
 comment on function pgrab.delete_calendar(text) is
   'Deletes a calendar that no task uses. False: there was none that the caller may delete.';
+
+create or replace function pgrab.delete_blackout(p_name text) returns boolean
+language sql
+return (pgrab_tool.call('delete_blackout', p_name)).done;
+comment on function pgrab.delete_blackout(text) is
+  'Ends a blackout; what it held is let go. One that is on is over from now, and is deleted by another call, '
+  'or in a month. False: there was none that the caller may delete.';
 
 create or replace function pgrab.delete_calendar_day(p_calendar text, p_day date) returns boolean
 language sql

@@ -4,7 +4,8 @@
 --    "tasks": [{"key": "nightly", "kind": "sql", "command": "...", "schedule": "@daily"}, ...],
 --    "limits": [{"key": "api", "max_running": 5}, ...],
 --    "calendars": [{"name": "office", "closed_weekdays": ["sat", "sun"],
---                   "days": [{"day": "2026-12-25", "open": false, "note": "Christmas Day"}, ...]}, ...]}
+--                   "days": [{"day": "2026-12-25", "open": false, "note": "Christmas Day"}, ...]}, ...],
+--    "blackouts": [{"name": "weekend", "schedule": "0 22 * * SAT", "lasts": "8 hours"}, ...]}
 --
 -- A column that is left out gets its default, but run_at and paused stay as they are.  "parents": ["a", "b"]
 -- names parents by their keys; they must come first in the file.
@@ -223,6 +224,25 @@ end $$;
 comment on function pgrab_internal.apply_calendars(jsonb, text) is
   'Makes the calendars and their days what the file says.';
 
+-- What is another's is left alone.
+create or replace function pgrab_internal.apply_blackouts(p_blackouts jsonb, p_by text) returns void
+language sql as $$
+  insert into pgrab.blackout as b
+    (name, during, schedule, lasts, timezone, task_like, source, owner, action, note, set_by)
+  select x.name, x.during, x.schedule, x.lasts, coalesce(x.timezone, 'UTC'), x.task_like, x.source, x.owner,
+    coalesce(x.action, 'hold'), x.note, p_by
+  from jsonb_to_recordset(p_blackouts) x(name text, during tstzrange, schedule text, lasts interval,
+    timezone text, task_like text, source text, owner text, action text, note text)
+  on conflict (name) do update set during = excluded.during, schedule = excluded.schedule,
+    lasts = excluded.lasts, timezone = excluded.timezone, task_like = excluded.task_like,
+    source = excluded.source, owner = excluded.owner, action = excluded.action, note = excluded.note
+  where (b.during, b.schedule, b.lasts, b.timezone, b.task_like, b.source, b.owner, b.action, b.note)
+      is distinct from (excluded.during, excluded.schedule, excluded.lasts, excluded.timezone,
+        excluded.task_like, excluded.source, excluded.owner, excluded.action, excluded.note)
+    and (b.set_by = p_by or pgrab_internal.may_operate(p_by))
+$$;
+comment on function pgrab_internal.apply_blackouts(jsonb, text) is 'Makes the blackouts what the file says.';
+
 create or replace function pgrab_internal.is_of_batch(p_batch bigint, p_chain bigint) returns boolean
 language sql stable
 return p_batch is not null or exists (
@@ -250,6 +270,9 @@ begin
   end if;
   if jsonb_typeof(p_file) = 'object' and p_file ? 'calendars' then
     perform pgrab_internal.apply_calendars(p_file -> 'calendars', p_by);
+  end if;
+  if jsonb_typeof(p_file) = 'object' and p_file ? 'blackouts' then
+    perform pgrab_internal.apply_blackouts(p_file -> 'blackouts', p_by);
   end if;
   perform pgrab_internal.apply_tasks(c_tasks, c_source, p_by);
   if p_prune then
@@ -309,7 +332,10 @@ begin atomic
   select jsonb_strip_nulls(jsonb_build_object('source', p_source,
     'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
       from pgrab.limit l where p_source is null),
-    'calendars', case when p_source is null then pgrab_tool.export_calendars() end)) ||
+    'calendars', case when p_source is null then pgrab_tool.export_calendars() end,
+    'blackouts', (
+      select jsonb_agg(to_jsonb(b) - '{set_by,begins_at,ends_at,edition}'::text[] order by b.name)
+      from pgrab.blackout b where p_source is null and b.begins_at is not null))) ||
     jsonb_build_object('tasks', coalesce((
       select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task) order by t.id)
       from pgrab.task t

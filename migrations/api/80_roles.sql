@@ -22,9 +22,10 @@
 -- deletes by functions.  See docs/adr/0028-rights.md.
 create or replace view pgrab_internal.rights as
 select r.* from (values
-  ('see tasks, runs, chains, limits, calendars, alerts, events', '{task,run,edge,chain,limit,limit_place,
-    limit_use,limit_start,calendar,calendar_day,alert,incident,cancel_request,live,definition,event,
-    step,wait,signal,batch,batch_count}'::text[], 'select', null::text[], 'own', 'all', 'all', 'all', null),
+  ('see tasks, runs, chains, limits, calendars, blackouts, alerts, events', '{task,run,edge,chain,limit,
+    limit_place,limit_use,limit_start,calendar,calendar_day,blackout,alert,incident,cancel_request,live,
+    definition,event,step,wait,signal,batch,batch_count}'::text[], 'select', null::text[], 'own', 'all',
+    'all', 'all', null),
   ('see nodes, kinds, settings', '{registration,beat,weight,hold,drained,kind,cluster,migration,api,pool,
     node_incident}', 'select', null, 'all', 'all', 'all', 'all', null),
   ('insert tasks', '{task}', 'insert', pgrab_internal.written(), 'own', null, null, null, null),
@@ -38,8 +39,8 @@ select r.* from (values
     null, 'own', 'all', null, null, null),
   ('`signal`', '{signal}', 'call', null, 'own', 'all', 'own', null, null),
   ('`undelete`', '{undelete}', 'call', null, 'own', 'own', null, null, null),
-  ('`delete from pgrab.task`, `.edge`, `.limit`, `.alert`, `.calendar`, `.calendar_day`', '{task,edge,limit,
-    alert,calendar,calendar_day}', 'delete', null, null, 'all', null, null, null),
+  ('`delete from pgrab.task`, `.edge`, `.limit`, `.alert`, `.calendar`, `.calendar_day`, `.blackout`',
+    '{task,edge,limit,alert,calendar,calendar_day,blackout}', 'delete', null, null, 'all', null, null, null),
   ('`delete from pgrab.tasks`', '{tasks}', 'delete', null, 'own', 'all', null, null, null),
   ('`add`', '{add}', 'call', null, 'own', null, null, null, null),
   ('insert edges', '{edge}', 'insert', '{parent_id,child_id,run_if}', 'own', 'all', null, null, null),
@@ -54,6 +55,12 @@ select r.* from (values
     'all', null, null, null),
   ('insert and change days of calendars', '{calendar_day}', 'update', '{calendar,day,open,note}', 'own',
     'all', null, null, null),
+  ('insert blackouts', '{blackout}', 'insert',
+    '{name,during,schedule,lasts,timezone,task_like,source,owner,action,note}', 'own', 'own', null, null,
+    null),
+  ('change blackouts', '{blackout}', 'update',
+    '{name,during,schedule,lasts,timezone,task_like,source,owner,action,note}', 'own', 'all', null, null,
+    null),
   ('insert alerts', '{alert}', 'insert', '{name,events,after,owner,task_like,source,node_like,template,
     enabled}', 'own', 'own', null, null, null),
   ('change alerts', '{alert}', 'update', '{name,events,after,owner,task_like,source,node_like,template,
@@ -61,6 +68,7 @@ select r.* from (values
   ('`delete_edge`, `delete_limit`, `delete_alert`, `delete_calendar`, `delete_calendar_day`', '{delete_edge,
     delete_limit,delete_alert,delete_calendar,delete_calendar_day}', 'call', null, 'own', 'all', null, null,
     null),
+  ('`delete_blackout`', '{delete_blackout}', 'call', null, 'own', 'all', null, null, null),
   ('secrets: see their names', '{secret}', 'select', '{owner,name}', 'own', 'own', null, null, null),
   ('secrets: insert', '{secret}', 'insert', '{name,value}', 'own', 'own', null, null, null),
   ('secrets: change', '{secret}', 'update', '{name,value}', 'own', 'own', null, null, null),
@@ -124,7 +132,8 @@ select o.* from (values
   ('calendar', 'owner = current_user'),
   ('calendar_day',
     'exists (select from pgrab.calendar c where c.name = calendar and c.owner = current_user)'),
-  ('alert', 'set_by = current_user'), ('event', 'owner = current_user or role = current_user'),
+  ('blackout', 'set_by = current_user'), ('alert', 'set_by = current_user'),
+  ('event', 'owner = current_user or role = current_user'),
   ('token', 'pgrab_internal.may_become(current_user, role)'),
   ('edge', 'exists (select from pgrab.task t where t.id = child_id and t.owner = current_user)'),
   ('chain', 'exists (select from pgrab.task t where t.chain = chain.chain)'),
@@ -179,6 +188,8 @@ begin
     using (pgrab_internal.may_operate(owner));
   create policy select_shared on pgrab.calendar for select to pgrab_submit
     using (pgrab_internal.may_operate(owner));
+  create policy select_shared on pgrab.blackout for select to pgrab_submit
+    using (pgrab_internal.may_operate(set_by));
   create policy select_shared on pgrab.calendar_day for select to pgrab_submit
     using (exists (select from pgrab.calendar c where c.name = calendar));
 end $$;
@@ -255,7 +266,8 @@ declare
   -- call_check() refuses these, and says who may call them
   c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,seal,backfill,
     delete,delete_chain,undelete,apply,drain,undrain,pause_all,resume_all,adopt,rotate_answer_key,
-    delete_edge,delete_limit,delete_alert,delete_secret,delete_token,delete_calendar,delete_calendar_day}';
+    delete_edge,delete_limit,delete_alert,delete_secret,delete_token,delete_calendar,delete_calendar_day,
+    delete_blackout}';
   r record;
 begin
   for r in
@@ -291,7 +303,7 @@ declare
     limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,
     move,park,args_for,secrets,answer_token,run_key_make,run_proof,check_run,finish_run,step_run,
     steps_record,pools_announce,node_died,node_back,overdue_tick,waiting_tick,notices_tell,calendars_tick,
-    days_ahead,upkeep}';
+    blackouts_tick,shut,days_ahead,upkeep}';
   r record;
 begin
   grant usage on schema pgrab_internal to pgrab_node;

@@ -138,6 +138,22 @@ option_thing(const struct line *l, const struct option_key *k)
 	return k->type == OPTION_TEXT ? meaning_of(options, k->name) : NULL;
 }
 
+/* What comes right after the command.  NULL: nothing that is one of a few words. */
+static const char *const *
+first_words(const struct line *l)
+{
+	static const struct {
+		const char *command, *words[4];
+	} table[] = {{"import", {"crontab"}}, {"strategy", {"list"}}, {"executor", {"list"}},
+	    {"blackout", {"add", "list", "remove"}}};
+
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		if (strcmp(l->cmd->name, table[i].command) == 0)
+			return table[i].words;
+	}
+	return NULL;
+}
+
 /* The n-th word of the usage that is not an option: "TASK [OPTIONS] [COMMAND]". */
 static const char *
 operand_thing(const struct line *l, int n)
@@ -149,6 +165,8 @@ operand_thing(const struct line *l, int n)
 
 	if (l->cmd == &cmd_help)
 		return THING_COMMAND;
+	if (l->cmd == &cmd_blackout)
+		return n == 1 && strcmp(l->words[0], "add") != 0 ? "blackout" : NULL;
 	for (const char *p = l->cmd->usage + strspn(l->cmd->usage, " []|"); *p != '\0';
 	     p += strspn(p, " []|")) {
 		size_t length = strcspn(p, " []|");
@@ -220,11 +238,8 @@ complete(struct line *l)
 		offer_things(l, option_thing(l, value));
 	else if (l->typed[0] == '-')
 		offer_options(l);
-	else if (strcmp(l->cmd->name, "import") == 0 && operands == 0)
-		offer(l, "crontab");
-	else if ((strcmp(l->cmd->name, "strategy") == 0 || strcmp(l->cmd->name, "executor") == 0) &&
-		 operands == 0)
-		offer(l, "list");
+	else if (operands == 0 && first_words(l) != NULL)
+		offer_all(l, first_words(l));
 	else
 		offer_things(l, operand_thing(l, operands));
 }

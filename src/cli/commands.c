@@ -45,6 +45,7 @@ const struct command *const cli_commands[] = {
     &cmd_wait,
     &cmd_limit,
     &cmd_calendar,
+    &cmd_blackout,
     &cmd_drain,
     &cmd_undrain,
     &cmd_help,

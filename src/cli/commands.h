@@ -10,6 +10,7 @@ extern const struct command cmd_backfill;
 extern const struct command cmd_add, cmd_edit;     /* in cmd_add.c */
 extern const struct command cmd_apply, cmd_export; /* in cmd_apply.c */
 extern const struct command cmd_batches;
+extern const struct command cmd_blackout;
 extern const struct command cmd_calendar;
 extern const struct command cmd_chains;
 extern const struct command cmd_complete;

@@ -96,7 +96,7 @@ struct candidate {
 	int band;
 	int64_t due_us; /* on the database's clock, since 1970: serves as a low-water mark */
 	bool has_require;
-	bool misfired;        /* could not start within its misfire_after: settle it instead of claiming it */
+	bool misfired;        /* could not start in time, or may not now: settle it instead of claiming it */
 	bool chosen, refused; /* the loader's marks; false from a look */
 };
 

@@ -248,7 +248,8 @@ read_notifies(struct doorbell *d)
 	while ((note = PQnotifies(d->conn)) != NULL) {
 		uint16_t shards[SHARDS_MAX];
 		bool wish = strcmp(note->extra, "wish") == 0;
-		bool notice = strcmp(note->extra, "alerts") == 0 || strcmp(note->extra, "calendars") == 0;
+		bool notice = strcmp(note->extra, "alerts") == 0 || strcmp(note->extra, "calendars") == 0 ||
+			      strcmp(note->extra, "blackouts") == 0;
 		bool waits = strcmp(note->extra, "waits") == 0;
 		int64_t asked = 0;
 		bool ask = sscanf(note->extra, "output %" SCNd64, &asked) == 1;

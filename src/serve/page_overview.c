@@ -84,7 +84,7 @@ page_overview(struct call *c, struct db *db)
 	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
 				 *const load_args[] = {"1 day", "1 hour", "5000"}, *const all[] = {NULL},
 				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
-	PGresult *r[9] = {NULL};
+	PGresult *r[10] = {NULL};
 
 	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
 	    page_ask_shared(c, db, "cli_attention", 0, NULL, &r[1]) &&
@@ -94,10 +94,13 @@ page_overview(struct call *c, struct db *db)
 	    page_ask_shared(c, db, "serve_rates", 1, hour, &r[5]) &&
 	    page_ask_shared(c, db, "serve_rates", 1, day, &r[6]) &&
 	    page_ask_shared(c, db, "serve_crews", 0, NULL, &r[7]) &&
-	    page_ask_shared(c, db, "cli_load", 3, load_args, &r[8])) {
+	    page_ask_shared(c, db, "cli_load", 3, load_args, &r[8]) &&
+	    page_ask_shared(c, db, "serve_blackouts", 0, NULL, &r[9])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
 		put_attention(c, r[1]);
+		if (PQntuples(r[9]) > 0)
+			put_list(c, "Blackouts", r[9], "");
 		page_rates(c, r[5], "Runs of the last hour", "minute");
 		page_rates(c, r[6], "Runs of the last day", "hour");
 		put_list(c, "Failing", r[2], "No task fails.");

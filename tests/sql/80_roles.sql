@@ -71,6 +71,8 @@ begin
 end $$;
 insert into pgrab.calendar (name, owner) select owner, owner from pg_temp.has;
 insert into pgrab.calendar_day (calendar, day) select owner, '2099-12-25' from pg_temp.has;
+insert into pgrab.blackout (name, during, set_by)
+select owner, '[2099-12-25,2099-12-26)', owner from pg_temp.has;
 alter table pgrab.alert disable trigger user;
 insert into pgrab.alert (name, template, set_by) select owner, '{"kind": "noop"}', owner from pg_temp.has;
 alter table pgrab.alert enable trigger user;
@@ -89,7 +91,7 @@ select x, 'select', null, format('select count(*) from pgrab.%I where %s', x, w)
   ('definition', 'task_id = {t}'), ('limit', 'key = ''{o}'''),
   ('chain', 'chain = (select t.chain from pgrab.task t where t.id = {child})'),
   ('limit_place', 'key = ''{o}'''), ('limit_use', 'key = ''{o}'''), ('limit_start', 'key = ''{o}'''),
-  ('calendar', 'name = ''{o}'''), ('calendar_day', 'calendar = ''{o}'''),
+  ('calendar', 'name = ''{o}'''), ('blackout', 'name = ''{o}'''), ('calendar_day', 'calendar = ''{o}'''),
   ('alert', 'name = ''{o}'''), ('incident', 'task_id = {t}'), ('wait', 'task_id = {t}'),
   ('batch', 'task_id = {t}'), ('batch_count', 'batch = {t}'),
   ('signal', 'task_id = {t}'), ('cancel_request', 'task_id = {t}'),
@@ -131,6 +133,13 @@ insert into pg_temp.way values
   ('calendar_day', 'delete', null, 'delete from pgrab.calendar_day where calendar = ''{o}'' returning 1'),
   ('delete_calendar', 'call', null, 'select pgrab.delete_calendar(''{o}'')::int'),
   ('delete_calendar_day', 'call', null, 'select pgrab.delete_calendar_day(''{o}'', ''2099-12-25'')::int'),
+  ('blackout', 'insert', 'name',
+    'insert into pgrab.blackout (name, during) select ''new'', ''[2099-12-25,2099-12-26)'' where ''{o}'' '
+    '= current_user returning 1'),
+  ('blackout', 'update', 'name',
+    'update pgrab.blackout set action = ''skip'' where name = ''{o}'' returning 1'),
+  ('blackout', 'delete', null, 'delete from pgrab.blackout where name = ''{o}'' returning 1'),
+  ('delete_blackout', 'call', null, 'select pgrab.delete_blackout(''{o}'')::int'),
   ('alert', 'insert', 'name',
     'insert into pgrab.alert (name, template) select ''new'', ''{"kind": "sql", "command": "x"}'' where '
     '''{o}'' = current_user returning 1'),

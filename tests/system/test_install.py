@@ -140,6 +140,7 @@ def test_bash_completes_commands_and_options(complete, tmp_path):
     assert complete("runs", "--outcome", "s") == ["succeeded", "skipped"]
     assert complete("resolve", "17", "") == ["succeeded", "failed"]
     assert complete("run", "--log-level", "") == ["debug", "info", "warn", "error"]
+    assert complete("blackout", "") == ["add", "list", "remove"]
     assert complete("help", "un") == ["undelete", "undrain"]
     assert complete("nonsense", "") == [""]
     (tmp_path / "tasks.json").touch()
@@ -154,6 +155,7 @@ def test_bash_completes_what_the_database_knows(complete, db, nodes):
     db.add(key="etl:load", command="select 1", schedule="@yearly", source="etl")
     db.add(name="two words", command="select 1", run_at="2100-01-01")
     db.query("insert into pgrab.limit (key, max_running) values ('api', 1)")
+    db.query("insert into pgrab.blackout (name, schedule, lasts) values ('weekend', '@weekly', '1 h')")
     assert complete("show", "ni", dsn=db.dsn) == ["nightly"]
     assert complete("pause", "nightly", "tw", dsn=db.dsn) == ["two\\ words"]
     assert complete("cancel", str(task), dsn=db.dsn) == [str(task)]
@@ -163,6 +165,8 @@ def test_bash_completes_what_the_database_knows(complete, db, nodes):
     assert complete("runs", "--key", "n", dsn=db.dsn) == ["nightly"]
     assert complete("tasks", "--source", "", dsn=db.dsn) == ["etl"]
     assert complete("limit", "", dsn=db.dsn) == ["api"]
+    assert complete("blackout", "remove", "", dsn=db.dsn) == ["weekend"]
+    assert complete("blackout", "add", "w", dsn=db.dsn) == [""]
     assert "shell" in complete("add", "--kind", "s", dsn=db.dsn)
     assert complete("add", "--key", "n", dsn=db.dsn) == [""]  # a new one
     assert complete("show", "--dsn", db.dsn, "ni") == ["nightly"]

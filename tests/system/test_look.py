@@ -1,18 +1,21 @@
 """What a look costs: the same with few tasks and with very many."""
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "src/db"))
+from embed import expand  # noqa: E402
+
 SESSION = "set enable_seqscan = off; set enable_sort = off; set enable_material = off; set enable_bitmapscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off"
 
 
 def look(db, ahead_us=5_000_000, limit=8):
     """Runs look.sql as a node that runs noop, with all shards, does; returns its rows and the buffers it touched."""
-    text = (ROOT / "src/db/sql/look.sql").read_text(encoding="utf-8")
-    text = text.replace(":look_rows", (ROOT / "src/db/sql/look_rows.inc").read_text(encoding="utf-8"))
+    text = expand(ROOT / "src/db/sql/look.sql")
     lanes = db.query("select id, lane from pgrab.lane where kind = 'noop' and require = '{}' order by id")
     n = len(lanes)
     values = {1: f"array{[r.id for r in lanes]}", 14: f"(select array_agg(decode(x, 'hex') order by n) from unnest(array{[r.lane.hex() for r in lanes]}) with ordinality u(x, n))",

@@ -42,7 +42,7 @@ def test_answers_are_those_of_the_command_line(db, nodes, serving):
     done = db.add(kind="noop", name="done")
     db.wait_run(done)
     db.query("insert into pgrab.limit values ('api', 3, null)")
-    for path, command in [("/tasks", "tasks"), ("/runs", "runs"), ("/chains", "chains"), ("/limits", "limit"),
+    for path, command in [("/tasks", "tasks"), ("/runs", "runs"), ("/chains", "chains"), ("/limits", "limit"), ("/blackouts", "blackout"),
                           (f"/tasks/{parent}", f"show {parent}"), (f"/tasks/{parent}/explain", f"explain {parent}"),
                           ("/next?schedule=@daily", "next @daily"), ("/forecast?horizon=3650%20days", "forecast 3650d")]:
         cli = json.loads(run_pgrab(*command.split(), "--json", dsn=db.dsn).stdout)
@@ -166,6 +166,13 @@ def test_limits_alerts_and_the_switch_for_all(db, serving):
     assert serve.api("PUT", "/alerts/tell", alert)["events"] == ["failed"]
     assert [a["name"] for a in serve.api("GET", "/alerts")] == ["tell"]
     serve.api("DELETE", "/alerts/tell")
+    window = {"during": "[2098-01-01,2098-01-02)", "task_like": "etl-%", "note": "disks"}
+    assert serve.api("PUT", "/blackouts/w", window)["action"] == "hold"
+    assert serve.api("PUT", "/blackouts/w", window | {"action": "skip"})["timezone"] == "UTC"
+    assert [(b["name"], b["state"], b["tasks"], b["action"]) for b in serve.api("GET", "/blackouts")] == [("w", "next", "etl-%", "skip")]
+    assert serve.api("PUT", "/blackouts/w", {"schedule": "@daily", "lasts": "1 day"}, status=400)["detail"] == "blackout lasts cannot be '1 day'"
+    assert serve.api("DELETE", "/blackouts/w")["note"] == "disks"
+    serve.api("DELETE", "/blackouts/w", status=404)
     assert list(serve.api("POST", "/pause-all")[0]) == ["said", "put_back"]
     assert db.one("select paused from pgrab.cluster")
     serve.api("POST", "/resume-all")
@@ -256,7 +263,7 @@ def test_the_description_matches_the_answers(db, nodes, serving):
     db.query("update pgrab.task set run_at = now() - interval '1 h' where id = %s", late)
     values = {"task": str(parent), "node": "n1", "key": "k", "name": "al", "signal": "go"}
     bodies = {("post", "/tasks"): {"kind": "noop"}, ("patch", "/tasks/{task}"): {"priority": 1},
-              ("put", "/limits/{key}"): {"max_running": 1}, ("put", "/alerts/{name}"): {"template": {"kind": "noop"}},
+              ("put", "/blackouts/{name}"): {"schedule": "@yearly", "lasts": "1 h"}, ("put", "/limits/{key}"): {"max_running": 1}, ("put", "/alerts/{name}"): {"template": {"kind": "noop"}},
               ("post", "/tasks/{task}/backfill"): {"from": "2020-06-01T00:00Z", "until": "2022-06-01T00:00Z"},
               ("post", "/tasks/{task}/answer"): {"outcome": "succeeded", "output": {"n": 1}}}
     special = {"/tasks/{task}/retry": bad, "/tasks/{task}/output": bad, "/tasks/{task}/runs": bad, "/retry": bad}

@@ -23,7 +23,8 @@ QUERY = {"/next": "?schedule=@daily", "/forecast": "?horizon=36500%20days"}
 NAMELESS = {"/attention", "/nodes", "/scale", "/rates", "/next", "/overview", "/"}  # no name of a task need be in them
 READS = [f"/api/v1{path}{QUERY.get(path, '')}" for method, path in OPERATIONS if method == "GET"] + PAGES
 BODIES = {("POST", "/tasks"): {"kind": "noop", "run_at": "2040-01-01"}, ("PATCH", "/tasks/{task}"): {"priority": 7},
-          ("PUT", "/limits/{key}"): {"max_running": 5}, ("PUT", "/alerts/{name}"): {"template": {"kind": "noop"}},
+          ("PUT", "/blackouts/{name}"): {"schedule": "@yearly", "lasts": "1 s"}, ("PUT", "/limits/{key}"): {"max_running": 5},
+          ("PUT", "/alerts/{name}"): {"template": {"kind": "noop"}},
           ("POST", "/tasks/{task}/backfill"): {"from": "2024-06-01", "until": "2026-06-01"},
           ("POST", "/tasks/{task}/answer"): {"outcome": "succeeded"}}
 FRESH = {"/tasks/{task}/seal": {"kind": "batch"}, "/tasks/{task}/signals/{signal}": {"kind": "noop", "wait_for": "go"}}
@@ -82,12 +83,17 @@ class House:
         self.insert(who, kind="batch", name=f"{word}-batch")
         self.insert(who, kind="noop", name=f"{word}-waits", wait_for="go")
         self.insert(who, kind="shell", name=f"{word}-long", command="sleep 600")
-        self.ask(who, "insert into pgrab.limit (key, max_running) values (%s, 1)", f"{word}-limit")
-        self.ask(who, "insert into pgrab.alert (name, template) values (%s, '{\"kind\": \"noop\"}')", f"{word}-alert")
+        for what in ("limit", "alert", "blackout"):
+            self.own(who, what)
         self.roles.db.wait("select status = 'parked' from pgrab.task where id = %s", bad, timeout=20)
         self.roles.db.wait("select exists (select from pgrab.late where name like %s)", f"{word}%", timeout=20)
         self.roles.db.wait("select exists (select from pgrab.overdue where name like %s)", f"{word}%", timeout=20)
         return bad
+
+    def own(self, who, what):
+        rows = {"limit": "(key, max_running) values (%s, 1)", "alert": "(name, template) values (%s, '{\"kind\": \"noop\"}')",
+                "blackout": "(name, during) values (%s, '[2099-01-01,2099-01-02)')"}
+        self.ask(who, f"insert into pgrab.{what} {rows[what]}", f"{WORDS[who]}-{what}")
 
     def request(self, who, method, path, body=None):
         headers = {"Authorization": f"Bearer {self.tokens[who]}"} if who else {}
@@ -146,7 +152,8 @@ def test_what_each_sees(house, path):
 def everything_of_bob(house):
     return house.ask("op", "select coalesce(json_agg(to_jsonb(t) order by t.id), '[]')::text from pgrab.task t where owner = %s",
                      house.name("bob")), house.ask("op", "select to_jsonb(l)::text from pgrab.limit l where owner = %s", house.name("bob")), \
-        house.ask("op", "select to_jsonb(a)::text from pgrab.alert a where set_by = %s", house.name("bob"))
+        house.ask("op", "select to_jsonb(a)::text from pgrab.alert a where set_by = %s", house.name("bob")), \
+        house.ask("op", "select to_jsonb(b)::text from pgrab.blackout b where set_by = %s", house.name("bob"))
 
 
 @pytest.mark.parametrize("method, path", WRITES)
@@ -157,7 +164,7 @@ def test_what_each_may_do(house, method, path):
 
     def send(who, owner):
         task = house.mine[owner] if "retry" in path else house.fresh[owner]
-        url = "/api/v1" + path.format(task=task, key=f"{WORDS[owner]}-limit", name=f"{WORDS[owner]}-alert", node="n1",
+        url = "/api/v1" + path.format(task=task, key=f"{WORDS[owner]}-limit", name=f"{WORDS[owner]}-{path.split('/')[1].rstrip('s')}", node="n1",
                                           signal="go")
         body = BODIES.get((method, path))
         if body is None and "requestBody" in DOC["paths"][path][method.lower()]:
@@ -176,7 +183,7 @@ def test_what_each_may_do(house, method, path):
     if path != "/tasks":
         refused = send("alice", "bob")
         assert refused.status in (403, 404), refused
-        assert WORDS["bob"] not in refused.text or path.startswith(("/limits", "/alerts")), refused
+        assert WORDS["bob"] not in refused.text or path.startswith(("/limits", "/alerts", "/blackouts")), refused
     assert everything_of_bob(house) == before
     done = send("alice", "alice")
     assert done.status == 403 if everywhere else done.status < 300 or "retry" in path and done.status == 409, done
@@ -184,9 +191,7 @@ def test_what_each_may_do(house, method, path):
     for who, task in house.fresh.items():
         house.ask(who, "delete from pgrab.tasks where id = %s", task)
     if method == "DELETE" and not path.startswith("/tasks"):
-        what, key = ("limit", "key, max_running") if path.startswith("/limits") else ("alert", "name, template")
-        house.ask("alice", f"insert into pgrab.{what} ({key}) values (%s, %s)", f"{WORDS['alice']}-{what}",
-                  "1" if what == "limit" else '{"kind": "noop"}')
+        house.own("alice", path.split("/")[1].rstrip("s"))
 
 
 @pytest.mark.parametrize("path", PUBLIC)

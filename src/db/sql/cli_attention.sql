@@ -27,6 +27,10 @@ from (
         else 'pgrab resume --all resumes them' end) as text
   from pgrab.cluster c where c.paused
   union all
+  (select 0, 1, 'blackout', format('blackout %s is on until %s, for %s, and holds %s%s; pgrab blackout '
+    'remove ends it', b.name, b.ends_at, b.tasks, b.held, case b.held when 10000 then ' or more' else '' end)
+  from pgrab.blackouts b where b.state = 'on' order by b.ends_at desc limit 5)
+  union all
   select 1, 0, 'node', 'no node is up; start one: pgrab run'
   where not exists (select from pgrab.node n where n.live)
   union all

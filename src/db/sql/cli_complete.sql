@@ -16,6 +16,8 @@ select w.word from (
   union all
   select c.name, 1 from pgrab.calendar c where $1::text = 'calendar'
   union all
+  select b.name, 1 from pgrab.blackout b where $1::text = 'blackout'
+  union all
   (select t.source, 1 from pgrab.task t where $1::text = 'source' limit 20000)
   union all
   (select w.waits_for, 1 from pgrab.waits w

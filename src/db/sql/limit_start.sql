@@ -7,7 +7,7 @@ placed as materialized (
       select coalesce(array_agg(c.id), '{}') as ids, coalesce(array_agg(c.version), '{}') as versions
       from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
         join pgrab.task t on t.id = any (array[c.id])
-      where not (select c.paused from pgrab.cluster c) and :may_start) a
+      where not (select c.paused from pgrab.cluster c) and :may_start and :open_now) a
     cross join lateral pgrab_internal.limit_take(a.ids, a.versions, $3::bigint) p(id))
 update pgrab.task t
 set status = 'running', attempt = t.attempt + 1, started_at = greatest(clock_timestamp(), t.due_at)

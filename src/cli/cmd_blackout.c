@@ -1,0 +1,108 @@
+/* pgrab blackout: lists windows in which nothing is started; adds or removes one. */
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "db/report.h"
+
+struct options {
+	struct cli_common common;
+	char *name, *from, *schedule, *timezone, *task_like, *source, *owner, *note;
+	bool skip;
+};
+
+#define TEXT(name, field, value, help)                                                                      \
+	{                                                                                                   \
+		name, 0, OPTION_TEXT, offsetof(struct options, field), NULL, 0, 0, NULL, value, help, false \
+	}
+
+static const struct option_key keys[] = {
+    CLI_DSN_ROW,
+    CLI_JSON_ROW,
+    TEXT("task_like", task_like, "PATTERN", "only tasks whose name (or key) is LIKE this: 'etl-%'"),
+    TEXT("source", source, "SOURCE", "only tasks of this source"),
+    TEXT("owner", owner, "ROLE", "only tasks of this role"),
+    {"skip", 0, OPTION_FLAG, offsetof(struct options, skip), NULL, 0, 0, NULL, NULL,
+	"what becomes due is skipped; otherwise it is held, and runs when the window ends", false},
+    TEXT("from", from, "TIME", "when it begins (default: now)"),
+    TEXT("schedule", schedule, "SCHEDULE", "it begins again and again, as a task with this schedule would"),
+    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "UTC", 0, 0, NULL, "ZONE",
+	"time zone of the schedule, such as Europe/Berlin", false},
+    TEXT("note", note, "TEXT", "why: explain and the history repeat it"),
+    TEXT("name", name, "NAME", "what it is called (default: the time)"),
+    CLI_LAST_ROW,
+};
+
+/* What the server finds wrong with it, it says. */
+static int
+add(struct cli *c, const struct options *o)
+{
+	const char *params[] = {o->name, c->operands[1], o->schedule, o->from, o->timezone, o->task_like,
+	    o->source, o->owner, o->skip ? "skip" : "hold", o->note};
+	PGresult *r = NULL;
+	enum rc rc;
+	int code;
+
+	if (o->from != NULL && o->schedule != NULL)
+		return cli_usage(c->cmd, "--from and --schedule exclude each other");
+	rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_blackout_add", 10, params, &r, &c->err);
+	if (rc == RC_OK) {
+		const char *name = PQgetvalue(r, 0, 0);
+
+		code = cli_list(c, "cli_blackouts", 1, &name, "");
+	} else {
+		code = cli_fail(c, rc, NULL);
+	}
+	PQclear(r);
+	return code;
+}
+
+static int
+drop(struct cli *c)
+{
+	const char *params[] = {c->operands[1]};
+	PGresult *r = NULL;
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_blackout_remove", 1, params, &r, &c->err);
+	int n = rc == RC_OK ? PQntuples(r) : 0;
+
+	PQclear(r);
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	return n > 0 ? cli_list(c, "cli_blackouts", 1, params, "It is gone.")
+		     : cli_absent(c, "there is no blackout \"%.100s\"", params[0]);
+}
+
+static int
+run_blackout(struct cli *c)
+{
+	const char *verb = c->n_operands > 0 ? c->operands[0] : "list";
+	const char *name[] = {c->n_operands > 1 ? c->operands[1] : NULL};
+
+	if (strcmp(verb, "list") == 0)
+		return cli_list(c, "cli_blackouts", 1, name, "there are no blackouts");
+	if (strcmp(verb, "add") != 0 && strcmp(verb, "remove") != 0)
+		return cli_usage(c->cmd, "it is one of list, add, remove");
+	if (name[0] == NULL)
+		return cli_usage(c->cmd, *verb == 'a' ? "how long? pgrab blackout add 2h [OPTIONS]"
+						      : "which one? pgrab blackout remove NAME");
+	return *verb == 'a' ? add(c, c->options) : drop(c);
+}
+
+const struct command cmd_blackout = {
+    .name = "blackout",
+    .alias = "blackouts",
+    .group = GROUP_DO,
+    .usage = "[list [NAME] | add LASTS | remove NAME] [OPTIONS]",
+    .summary = "list windows in which nothing is started; add or remove one",
+    .details =
+	"The view pgrab.blackouts. What runs goes on; what becomes due in a window is held until its end.\n"
+	"  pgrab blackout add 2h --task-like 'etl-%' --note 'move to new disks'\n"
+	"  pgrab blackout add 8h --schedule '0 22 * * SAT' --timezone Europe/Berlin --name weekend\n"
+	"LASTS is a time such as 90m, 2h or '1 day 6 hours'. A window that is removed while it is on ends\n"
+	"there, and what it held comes at once, in order. It is listed as over for a month: how late tasks\n"
+	"are counts from its end.",
+    .options = keys,
+    .options_size = sizeof(struct options),
+    .max_operands = 2,
+    .exec = run_blackout,
+};
