@@ -1396,6 +1396,9 @@ comment on column pgrab.alert.template is
   ' facts as its parameters.';
 comment on column pgrab.alert.enabled is 'False: the alert is off.';
 comment on column pgrab.alert.set_by is 'Who made it; owner of the tasks it inserts.';
+-- Serves: finish_one(), alert().  Mostly empty.
+create index alert_succeeded_idx on pgrab.alert (name) where enabled and 'succeeded' = any (events);
+comment on index pgrab.alert_succeeded_idx is 'The alerts that want to hear of successes.';
 
 -- One row from the first failure to the next success, so that a failure is reported once, and how long it has
 -- lasted is known without reading the history.  A plain one-shot task that no alert covers has no row: it is

@@ -85,13 +85,13 @@ comment on function pgrab_internal.finish_last(pgrab_internal.outcomes, bigint, 
 -- is prepared once per transaction; arrays and plans for many rows would cost three times as much as the two
 -- writes.  (The setting for the delete trigger, see link_ends(), is made by assignments, which PL/pgSQL
 -- evaluates without the executor that PERFORM starts.)  A cancel that committed while this waited for the row
--- is seen by a statement of its own.  Sessions of sql tasks have the server's jit, which would compile the
--- look at pgrab.alert for a second or two.
+-- is seen by a statement of its own.  Each table has an index to be read by: sessions of sql tasks have the
+-- server's jit, which would compile a sequential scan, as one that is off counts as expensive.
 create or replace function pgrab_internal.finish_one(
   p_id bigint, p_version bigint, p_incarnation bigint, p_started_us bigint, p_finished_us bigint,
   p_exit_code integer, p_output text, p_truncated boolean, p_node_id bigint, p_node text)
 returns boolean
-language plpgsql set enable_seqscan = off set jit = off as $$
+language plpgsql set enable_seqscan = off as $$
 declare
   v_setting text := set_config('pgrab.link_ends',
     (select k.value from pgrab_internal.key k where k.name = 'link_ends'), true);

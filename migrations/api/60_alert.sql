@@ -370,7 +370,7 @@ comment on function pgrab_internal.overdue_tick() is
 
 -- The told of a wait is one of few values, and a search begins at each: so it reads only what it reports.
 create or replace function pgrab_internal.waits_longer(p_after interval, p_most integer)
-returns setof pgrab.wait
+returns table (task_id bigint, name text, since timestamptz)
 language sql as $$
   with recursive told(value) as (
     select min(w.told) from pgrab.wait w
@@ -383,31 +383,32 @@ language sql as $$
       where y.told = x.value and y.since <= statement_timestamp() - p_after
       order by y.since limit p_most for update skip locked) l
     where x.value < p_after limit p_most))
-  returning w.*
+  returning w.task_id, w.name, w.since
 $$;
 comment on function pgrab_internal.waits_longer(interval, integer) is
   'The waits that have become longer than the `after` of some alert; each is returned once.';
 
 -- What it waits for is told as its error.
-create or replace function pgrab_internal.waiting_notice(w pgrab.wait, p_after interval) returns boolean
+create or replace function pgrab_internal.waiting_notice(
+  p_id bigint, p_name text, p_since timestamptz, p_after interval) returns boolean
 language plpgsql as $$
 declare
   t pgrab_internal.task;
   v_facts jsonb;
 begin
   select x.* into t from pgrab.task x
-  where x.id = any (array[w.task_id]) and x.source <> 'pgrab.alert'
-    and exists (select from pgrab.waits v where v.id = w.task_id);
-  t.last_error := case when w.name is null then 'waits for the answer to its request'
-    when w.name = '(members)' then 'waits for its members' else format('waits for signal %L', w.name) end;
+  where x.id = any (array[p_id]) and x.source <> 'pgrab.alert'
+    and exists (select from pgrab.waits v where v.id = p_id);
+  t.last_error := case when p_name is null then 'waits for the answer to its request'
+    when p_name = '(members)' then 'waits for its members' else format('waits for signal %L', p_name) end;
   v_facts := jsonb_build_object('after', p_after) || pgrab_internal.alert_facts('waiting', t,
-    (t.id, 'waiting', w.since, 0, null)::pgrab_internal.incident, null);
+    (t.id, 'waiting', p_since, 0, null)::pgrab_internal.incident, null);
   insert into pgrab_internal.notice (event, facts, task_id)
   select 'waiting', v_facts, t.id
   where t.id is not null and exists (select from pgrab_internal.alerts_for('waiting', v_facts, null, null));
   return found;
 end $$;
-comment on function pgrab_internal.waiting_notice(pgrab.wait, interval) is
+comment on function pgrab_internal.waiting_notice(bigint, text, timestamptz, interval) is
   'Writes down that a task waits for long, if an alert with that `after` is for it.';
 
 -- Shorter times first, so that a wait that has been long for all of them is told of by all.  Of many it goes
@@ -428,7 +429,8 @@ begin
     return 0;
   end if;
   foreach v_after in array c_afters loop
-    select count(*), count(*) filter (where pgrab_internal.waiting_notice(w, v_after)) into v_found, v_told
+    select count(*), count(*) filter (
+      where pgrab_internal.waiting_notice(w.task_id, w.name, w.since, v_after)) into v_found, v_told
     from pgrab_internal.waits_longer(v_after, c_most) w;
     v_sum := v_sum + v_told;
     if v_found = c_most then

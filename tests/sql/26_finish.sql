@@ -137,8 +137,15 @@ select ok((select t.due_at <= clock_timestamp() from pgrab.task t where t.name =
 
 -- in the session of a sql task the server compiles what looks expensive, and without sequential scans that is
 -- every table that is read without an index
-select is_empty($$select p.proname from pg_proc p where p.pronamespace = 'pgrab_internal'::regnamespace
-  and p.proname in ('finish_one', 'finish_many') and ('jit=off' = any (p.proconfig)) is not true$$,
+create function pg_temp.cost(p_statement text) returns numeric language plpgsql set enable_seqscan = off as $$
+declare
+  v_plan jsonb;
+begin
+  execute 'explain (format json) ' || p_statement into v_plan;
+  return (v_plan #>> '{0,Plan,Total Cost}')::numeric;
+end $$;
+select cmp_ok(pg_temp.cost($$select exists (
+    select from pgrab.alert a where a.enabled and 'succeeded' = any (a.events))$$), '<', 1000::numeric,
   'the end of a run compiles nothing');
 
 select * from finish();
