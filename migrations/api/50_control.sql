@@ -5,12 +5,13 @@
 -- The same for nodes and the cluster: 51_cluster.sql.  The public functions, and how they get here:
 -- 52_call.sql.
 
--- Another owner's task counts as unknown.
+-- Another owner's task counts as unknown, unless the caller reads those of all.
 create or replace function pgrab_internal.control_lock(p_ids bigint[], p_what text, p_by text)
 returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   c_all constant boolean := pgrab_internal.may_operate(p_by);
+  c_reads constant boolean := c_all or pgrab_internal.is_member(p_by, 'pgrab_read');
   v_missing bigint;
   v_ended text;
 begin
@@ -23,7 +24,11 @@ begin
   select i into v_missing from unnest(p_ids) i
   where not exists (select from pgrab.task t where t.id = i and (c_all or t.owner = p_by)) limit 1;
   if found then
-    select r.ended into v_ended from pgrab.last_run(v_missing, 'ended') r where c_all or r.owner = p_by;
+    if c_reads and exists (select from pgrab.task t where t.id = v_missing) then
+      raise exception using errcode = '42501', message = format('you may not %s task %s', p_what, v_missing),
+        hint = 'Its owner may, and operators; its signals may be sent by members of its signal_by, too.';
+    end if;
+    select r.ended into v_ended from pgrab.last_run(v_missing, 'ended') r where c_reads or r.owner = p_by;
     if v_ended is null then
       perform pgrab_tool.no_task(v_missing);
     end if;

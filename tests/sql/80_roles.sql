@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(40);
+select plan(42);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -264,8 +264,16 @@ create function pg_temp.signals(p_by text, p_what text) returns boolean language
 $$;
 select ok(pg_temp.signals('pgrab_t_read', 't'), 'the role that the owner names may send its signals');
 select ok(not pg_temp.signals('pgrab_t_read', 's'), 'of no other one');
+set local role pgrab_t_read;
+select throws_ok((select format('select pgrab.signal(%s, ''go'')', max(id)) from pgrab.task
+    where wait_for = 'go' and signal_by is null), '42501', null, 'who sees it is told so');
+reset role;
 select ok(pg_temp.signals('pgrab_t_signal', 's'), 'pgrab_signal may send those of all');
 select ok(not pg_temp.signals('pgrab_t_submit', 't'), 'who only submits may not send those of others');
+grant pgrab_t_manager to pgrab_t_submit;
+select ok(pg_temp.signals('pgrab_t_submit', 't'),
+  'unless the owner names it; it names the task by its number');
+revoke pgrab_t_manager from pgrab_t_submit;
 
 -- ------------------------------------------------------------------------------------- the door of callbacks
 create role pgrab_t_callback;
