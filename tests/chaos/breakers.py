@@ -1,6 +1,7 @@
 """A service that fails for a while, under limits that break, while nodes and the server are killed."""
 import threading
 
+from cluster import wait_until
 from orders import OrderArena
 
 AFTER = 2           # failures in a row that break a limit
@@ -33,6 +34,9 @@ class Service:
     def set_up(self, yes):
         self.db.query("update public.up set yes = %s", yes)
 
+    def has_broken(self):
+        return self.db.one("select exists (select from public.used where failures >= %s)", AFTER)
+
     def caught_up(self):
         return True
 
@@ -61,11 +65,16 @@ class BreakerArena(OrderArena):
         self.load.begin()
         for i in range(self.NODES):
             self.start(i)
-        moments = sorted(self.rng.uniform(2, self.SECONDS + 2) for _ in range(4))  # up, down, up, down
+        moments = sorted(self.rng.uniform(0, self.SECONDS) for _ in range(4))  # up, down, up, down
         self.moods = threading.Thread(target=self.change, args=(moments,), daemon=True)
         self.moods.start()
 
+    def has_broken(self):
+        with self.server_lock:
+            return self.load.has_broken()
+
     def change(self, moments):
+        wait_until(self.has_broken, 30, "a limit to break")
         before = 0
         for n, moment in enumerate(moments):
             self.over.wait(moment - before)
@@ -74,7 +83,7 @@ class BreakerArena(OrderArena):
                 self.load.set_up(n % 2 == 0)
 
     def settle(self):
-        self.moods.join(30)
+        self.moods.join(60)
         self.load.set_up(True)
 
     def judge(self):
