@@ -447,6 +447,12 @@ comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
 
 -- ------------------------------------------------------------------------------------------------- the end
 
+create or replace function pgrab_internal.limit_after(u pgrab_internal.limit_use) returns text
+language sql immutable
+return format('is broken after %s %s', u.failures,
+  case u.failures when 1 then 'failure' else 'failures in a row' end);
+comment on function pgrab_internal.limit_after(pgrab_internal.limit_use) is 'Why a limit is broken.';
+
 -- What is known of a limit, as of a task, so that one template suits both.
 create or replace function pgrab_internal.limit_notice(
   p_event text, l pgrab_internal.limit, u pgrab_internal.limit_use) returns void
@@ -457,8 +463,8 @@ begin
     values (p_event, pgrab_internal.facts(p_event, 'limit ' || l.key, 'limit-' || l.key,
       jsonb_build_object('name', l.key, 'owner', l.owner, 'failures', u.failures, 'text', case p_event
         when 'mended' then format('limit %s is mended: a run has succeeded', l.key)
-        else format('limit %s is broken: %s in a row have failed; the next one may try at %s', l.key,
-          u.failures, pgrab_internal.cut(u.broken_until)) end)));
+        else format('limit %s %s; the next run may try at %s', l.key, pgrab_internal.limit_after(u),
+          pgrab_internal.cut(u.broken_until)) end)));
     perform pg_notify('pgrab', 'alerts');
   end if;
 end $$;

@@ -307,8 +307,8 @@ begin atomic
     case when l.key is null then format('Limit %s no longer exists, so it does not count.', t.limit_key)
       when l.max_running = 0 then format('%s lets nothing run: update pgrab.limit set max_running = 1 '
         'where key = %L.', l.key, l.key)
-      when b.until is not null then format('%s is broken: the last %s runs have failed. %s', l.key,
-        x.failures, case when b.until > clock_timestamp()
+      when b.until is not null then format('%s %s. %s', l.key,
+        pgrab_internal.limit_after(x), case when b.until > clock_timestamp()
           then format('Nothing starts before %s, then one run at a time, until one succeeds.',
             pgrab_internal.cut(b.until))
           else 'One run at a time may try, until one succeeds.' end)
@@ -322,7 +322,7 @@ begin atomic
           else '' end end,
     case v.verdict when 'blocked' then format('limit %s lets nothing run (max_running 0)', l.key)
       when 'waits' then case when b.until is null then format('waits for a place under limit %s', l.key)
-        else format('limit %s is broken after %s failures', l.key, x.failures) end end
+        else format('limit %s %s', l.key, pgrab_internal.limit_after(x)) end end
   from (select) one left join lateral pgrab_internal.limit_of(t.limit_key) l on true
     left join lateral pgrab_internal.limit_latest(l.key) x on true
     cross join lateral pgrab_internal.limit_broken(l, x) b(until)

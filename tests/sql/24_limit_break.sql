@@ -47,10 +47,10 @@ select is(pg_temp.due(:one), false, 'nor later');
 select is((select gate || ' ' || verdict from pgrab.explain(:one) where gate = 'limit'), 'limit waits',
   'explain says that it waits');
 select matches((select detail from pgrab.explain(:one) where gate = 'limit'),
-  '^b is broken: the last 3 runs have failed\. Nothing starts before .*, then one run at a time', 'and why');
+  '^b is broken after 3 failures in a row\. Nothing starts before .*, then one run at a time', 'and why');
 select is((select g.why from pgrab.task t
     cross join pgrab_internal.explain_limit(row(t.*)::pgrab_internal.task, false) g where t.id = :one),
-  'limit b is broken after 3 failures', 'so does late');
+  'limit b is broken after 3 failures in a row', 'so does late');
 select pg_temp.time_passes('b', '1 min');
 select is(pg_temp.state('b'), '3 tried', 'after that time');
 select pg_temp.tick();

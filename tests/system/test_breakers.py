@@ -41,7 +41,7 @@ def test_what_fails_is_tried_by_one_at_a_time_and_all_go_on_when_it_works(db, no
     db.wait("select count(*) = 40 from pgrab.run where name = 'w' and outcome = 'succeeded'", timeout=20)
     db.wait("select count(*) = 1 from told where event = 'mended'")
     assert db.one("select text from told where event = 'mended'") == "limit api is mended: a run has succeeded"
-    assert db.one("select text from told where event = 'broken'").startswith("limit api is broken: ")
+    assert db.one("select text from told where event = 'broken'").startswith("limit api is broken after ")
     db.wait("select count(*) = 0 from pgrab.limit_place")
 
 
