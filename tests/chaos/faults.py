@@ -223,7 +223,8 @@ class Nemesis:
                 return
             task = rows[int(pick * len(rows))]
             if what == "edit":
-                conn.execute("update pgrab.task set priority = 1, timeout = '59 minutes' where id = %s", [task.id])
+                # what waits for an answer ends by its timeout
+                conn.execute("update pgrab.task set priority = 1, timeout = case kind when 'http' then timeout else '59 minutes' end where id = %s", [task.id])
                 return
             was = conn.execute(f"select status from pgrab.{what}(%s)", [task.id]).fetchall()
             if what == "pause" or was and was[0].status == "cancelled":

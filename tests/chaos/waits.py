@@ -38,7 +38,7 @@ def signal(db, key, by, over):
 def draw(seed, seconds, nodes):
     """More faults, around the statements by which waits and steps go on: (at, name, arguments)."""
     rng = random.Random(f"{seed} waits faults")
-    words = ["step", "step", "sql_step", "sql_step", "waits", "finish", "commit"]
+    words = ["step", "step", "sql_step", "sql_step", "waits", "tell", "finish", "commit"]
     return [(round(rng.uniform(0.5, seconds), 2), "cuts", {"node": rng.randrange(nodes), "length": 0.3, "pick": rng.random(),
              "words": [(rng.choice(words), rng.random() < 0.3) for _ in range(6)]}) for _ in range(2)]
 
