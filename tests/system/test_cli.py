@@ -446,7 +446,7 @@ def test_status(db, nodes):
     assert "no live node runs kind noop" in said["late"] and str(late) in said["late"]
     assert re.fullmatch(rf"broken \({parked}\) is parked: 1 failed in a row since [-+: 0-9]+: division by zero \(SQLSTATE 22012\)", said["failing"])
     text = pgrab(db, "status")
-    assert "nodes up 1, running 0, due 1, late 1 (for " in text and "parked 1, failing 1, overdue 0\n" in text and "broken" in text
+    assert "nodes up 1, running 0, due 1, late 1 (for " in text and "parked 1, failing 1, overdue 0, waiting 0\n" in text and "broken" in text
     db.query("delete from pgrab.task")
     assert "Nothing needs attention." in pgrab(db, "status")
     assert as_json(db, "status")["attention"] == []
