@@ -59,7 +59,7 @@ def test_what_fails_is_retried_or_given_up(db, nodes):
     db.wait("select failed = 2 and succeeded = 3 from pgrab.batches where id = %s", b)
     shown = json.loads(run_pgrab("batches", "--json", dsn=db.dsn).stdout)
     assert [(r["name"], r["status"], r["percent"]) for r in shown] == [("load", "sealed", 100)]
-    assert "2 are parked" in run_pgrab("explain", "load", dsn=db.dsn).stdout
+    assert "Parked: 2." in run_pgrab("explain", "load", dsn=db.dsn).stdout
     db.query("update pgrab.task set command = 'exit 0' where batch = %s and status = 'parked' and id = "
              "(select min(id) from pgrab.task where batch = %s and status = 'parked')", b, b)
     run_pgrab("retry", "load", dsn=db.dsn)

@@ -95,6 +95,7 @@ def test_what_a_task_itself_waits_for(db, nodes):
         wait_until(lambda: "row" in gates(db, locked), 10, "the lock to be older than a moment")
         check_all(db, {"row locked": (locked, "row", rf"blocked: Session {person.info.backend_pid} \(\w+, somebody\)", None)})
         person.rollback()
+    db.wait("select count(*) = 5 from pgrab.late where id = any (%s)", [zero, full, rate, exec_, label])
     check_all(db, {
         "paused": (asleep, "paused", r"blocked: pgrab.resume\(\d+\)", None),
         "due later": (locked, "due", "waits: Planned for 2100-01-01", None),
