@@ -15,12 +15,16 @@
 -- A limit that breaks (break_after) is one with other numbers for a while: no places, then one.  Nothing ends
 -- that state but a run that succeeds, so nothing can be lost that should; see docs/adr/0037-breakers.md.
 
+create or replace function pgrab_internal.limit_patterns(p_key text) returns text[]
+language sql immutable
+return array(select left(p_key, n) || '*' from generate_series(0, length(p_key)) n);
+comment on function pgrab_internal.limit_patterns(text) is 'All patterns that a key is under.';
+
 create or replace function pgrab_internal.limit_of(p_key text) returns setof pgrab_internal.limit
 language sql stable
 begin atomic
   select p_key, l.max_running, l.per_second, l.break_after, l.break_for, l.owner from pgrab.limit l
-  where l.key = p_key or l.key = any (array(
-    select left(p_key, n) || '*' from generate_series(0, length(p_key)) n))
+  where l.key = p_key or l.key = any (pgrab_internal.limit_patterns(p_key))
   order by l.key = p_key desc, length(l.key) desc limit 1;
 end;
 comment on function pgrab_internal.limit_of(text) is
@@ -471,7 +475,8 @@ end $$;
 comment on function pgrab_internal.limit_notice(text, pgrab_internal.limit, pgrab_internal.limit_use) is
   'Writes down that a limit has broken or is mended, for whoever is to be told.';
 
--- Places that were kept are no longer: who had one asks again, and waits in line.
+-- Places that were kept are no longer: the task that had one asks again, and waits in line.  (The condition
+-- begins with that of limit_place_loose_idx.)
 create or replace function pgrab_internal.limit_break(l pgrab_internal.limit, u pgrab_internal.limit_use)
 returns pgrab_internal.limit_use
 language plpgsql as $$

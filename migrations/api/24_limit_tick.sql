@@ -171,11 +171,31 @@ comment on function pgrab_internal.limit_tick() is
 
 -- ----------------------------------------------------------------------------------------------- for users
 
+-- A name says more than a pattern: so one role could take keys from under the pattern of another, whose
+-- tasks would then be refused, or not be limited any more; and a pattern could keep all names from others.
+-- A batch has a key of its own.
+create or replace function pgrab_internal.limit_keep_off(l pgrab_internal.limit) returns void
+language plpgsql as $$
+begin
+  if l.key not like 'batch:%' and not pgrab_internal.may_operate(l.owner) and exists (
+    select from unnest(pgrab_internal.limit_patterns(l.key)) p
+    where p = l.key or exists (select from pgrab.limit x where x.key = p)) then
+    raise exception using errcode = '42501', schema = 'pgrab', table = 'limit', column = 'key',
+      message = format('limit key %s is for operators', quote_literal(left(l.key, 200))),
+      hint = 'It is a pattern, or under one. Choose another key, or ask an operator to make this limit.';
+  end if;
+end $$;
+comment on function pgrab_internal.limit_keep_off(pgrab_internal.limit) is
+  'With separate roles: only operators make patterns, and limits of keys that are under one.';
+
 -- A raised limit takes effect with the next tick: here its lock would be held for as long as the user's
 -- transaction is open.
 create or replace function pgrab_internal.limit_changed() returns trigger
 language plpgsql as $$
 begin
+  if tg_op <> 'DELETE' then
+    perform pgrab_internal.limit_keep_off(row(new.*)::pgrab_internal.limit);
+  end if;
   if tg_op <> 'DELETE' and new.key not like '%*' then
     insert into pgrab.limit_use (key, no) values (new.key, 0) on conflict do nothing;
   end if;

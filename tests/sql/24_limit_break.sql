@@ -2,7 +2,7 @@
 -- it: test_breakers.py.
 begin;
 \ir limit.inc
-select plan(34);
+select plan(39);
 set local timezone = 'UTC';
 
 -- A run ends.  It must have max_attempts 1 for its task to be over.
@@ -114,5 +114,22 @@ select pg_temp.fails('t:vip1');
 select is((select max_running from pgrab.limits where key = 't:vip1'), 5, 'the longest pattern counts');
 select throws_ok($$ insert into pgrab.task (kind, limit_key) values ('noop', 't:*') $$, '22023',
   'task limit_key cannot be ''t:*''', 'a task names a key, no pattern');
+
+-- ------------------------------------------------------------------------------------- who makes patterns
+create role break_alice;
+update pgrab.cluster set roles = true;
+create function pg_temp.by_alice(p_key text) returns text language sql as $$
+  select format('insert into pgrab.limit (key, max_running, owner) values (%L, 9, %L)', p_key,
+    'break_alice') $$;
+select throws_ok(pg_temp.by_alice('al*'), '42501', 'limit key ''al*'' is for operators',
+  'who only submits makes no pattern, which could be that of all names');
+insert into pgrab.limit (key, max_running) values ('all:*', 1);
+select throws_ok(pg_temp.by_alice('all:1'), '42501', null, 'nor takes a key from under one');
+select lives_ok(pg_temp.by_alice('alice'), 'any other key is free');
+select throws_ok($$ update pgrab.limit set key = 'all:2' where key = 'alice' $$, '42501', null,
+  'not to be renamed into one');
+insert into pgrab.limit (key, max_running) values ('*', 100);
+select lives_ok($$ insert into pgrab.task (kind, args, owner)
+  values ('batch', '{"max_running": 2}', 'break_alice') $$, 'a batch has its limit whatever the patterns');
 select * from finish();
 rollback;
