@@ -1,5 +1,5 @@
 /* The environment is made from nothing: what the node's file says, what the task asks for, and on top of that
- * the four variables that say which run this is.  Nothing of the node's own environment gets into it. */
+ * the variables that say which run this is.  Nothing of the node's own environment gets into it. */
 #include "exec/child.h"
 
 #include <inttypes.h>
@@ -56,6 +56,7 @@ say_which_run(struct child_plan *p, const struct pgrab_run *run)
 	texts_set(&p->env, "PGRAB_FIRE_AT=%s", run->fire_at);
 	texts_set(&p->env, "PGRAB_ATTEMPT=%" PRId32, run->attempt);
 	texts_set(&p->env, "PGRAB_FENCE=%s", run->fence);
+	texts_set(&p->env, "PGRAB_IDEMPOTENCY_KEY=%" PRId64 "-%s", run->task_id, run->fire_at);
 }
 
 enum rc

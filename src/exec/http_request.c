@@ -332,7 +332,7 @@ add_callback(struct curl_slist **list, const struct http_request *r, const struc
 struct curl_slist *
 http_request_headers(const struct http_request *r, const struct pgrab_run *run)
 {
-	char task_id[24], attempt[16], agent[80];
+	char task_id[24], attempt[16], agent[80], key[80];
 	const char *const ours[][2] = {
 	    {"User-Agent", agent},
 	    {"Connection", "close"},
@@ -341,12 +341,14 @@ http_request_headers(const struct http_request *r, const struct pgrab_run *run)
 	    {"Pgrab-Attempt", attempt},
 	    {"Pgrab-Fence", run->fence},
 	    {"Pgrab-Fire-At", run->fire_at},
+	    {"Idempotency-Key", key},
 	};
 	struct curl_slist *list = NULL;
 
 	snprintf(agent, sizeof agent, "pgrab/%s", version_text());
 	snprintf(task_id, sizeof task_id, "%" PRId64, run->task_id);
 	snprintf(attempt, sizeof attempt, "%" PRId32, run->attempt);
+	snprintf(key, sizeof key, "%" PRId64 "-%s", run->task_id, run->fire_at);
 	for (const struct curl_slist *h = r->own_headers; h != NULL; h = h->next)
 		http_header_add(&list, h->data);
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)

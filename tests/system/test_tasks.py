@@ -129,14 +129,18 @@ def test_a_long_result_is_bounded_and_executed_to_its_end(db, nodes):
 
 def test_shell_runs_with_what_it_was_given_and_nothing_else(db, nodes):
     nodes.start(env={"PGPASSWORD": "secret", "HIDDEN": "1"})
-    task = db.add(kind="shell", command="env | sort; pwd; cat", args={"env": {"A": "1 2", "PGRAB_FENCE": "mine"}, "stdin": "in\nput", "cwd": "/tmp"})
-    run = db.wait_run(task)
+    task = db.add(kind="shell", command="env | sort; pwd; cat; test $PGRAB_ATTEMPT = 2", backoff="0",
+                  args={"env": {"A": "1 2", "PGRAB_FENCE": "mine"}, "stdin": "in\nput", "cwd": "/tmp"})
+    run = db.wait_run(task, 2)
+    failed = db.runs(task)[0]
     assert run.outcome == "succeeded" and run.exit_code == 0
     lines = run.output.splitlines()
     names = {line.split("=")[0] for line in lines if "=" in line}
-    assert names <= {"A", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER", "PWD", "PGRAB_ATTEMPT", "PGRAB_FENCE", "PGRAB_FIRE_AT", "PGRAB_TASK_ID", "SHLVL", "_", "OLDPWD"}, names
-    assert f"PGRAB_TASK_ID={task}" in lines and "PGRAB_ATTEMPT=1" in lines and "A=1 2" in lines
+    assert names <= {"A", "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER", "PWD", "PGRAB_ATTEMPT", "PGRAB_FENCE", "PGRAB_FIRE_AT", "PGRAB_IDEMPOTENCY_KEY", "PGRAB_TASK_ID", "SHLVL", "_", "OLDPWD"}, names
+    assert f"PGRAB_TASK_ID={task}" in lines and "PGRAB_ATTEMPT=2" in lines and "A=1 2" in lines
     assert f"PGRAB_FENCE={run.incarnation}-{run.version}" in lines
+    key = f"PGRAB_IDEMPOTENCY_KEY={task}-{run.fire_at:%Y-%m-%dT%H:%M:%S.%fZ}"
+    assert key in lines and key in failed.output.splitlines(), "each attempt of a fire has the same"
     assert lines[-3:] == ["/tmp", "in", "put"]
 
 

@@ -195,7 +195,7 @@ child_gets_exactly_its_environment(void **state)
 	    "TZ=Europe/"
 	    "Berlin\nA=3\nPGRAB_FENCE=99-7\nEMPTY=\nPGRAB_TASK_ID=42\nPGRAB_FIRE_AT=2026-11-21T05:00:00."
 	    "000000Z\n"
-	    "PGRAB_ATTEMPT=2\n");
+	    "PGRAB_ATTEMPT=2\nPGRAB_IDEMPOTENCY_KEY=42-2026-11-21T05:00:00.000000Z\n");
 	unbind();
 }
 

@@ -31,6 +31,7 @@ http_get_succeeds_with_status_and_output(void **state)
 	assert_true(was_sent("\r\nPgrab-Attempt: 2\r\n"));
 	assert_true(was_sent("\r\nPgrab-Fence: 77-3\r\n"));
 	assert_true(was_sent("\r\nPgrab-Fire-At: 2026-11-21T05:00:00.000000Z\r\n"));
+	assert_true(was_sent("\r\nIdempotency-Key: 42-2026-11-21T05:00:00.000000Z\r\n"));
 	assert_false(was_sent("Expect:"));
 	assert_false(was_sent("Cookie:"));
 }
@@ -66,8 +67,9 @@ http_methods_are_sent_as_asked(void **state)
 static void
 http_headers_of_the_task_win_over_ours(void **state)
 {
-	assert_true(run_path("/ok", ARGS({"headers", "X-One=1=1"}, {"headers", "user-agent=me"},
-					{"headers", "X-Empty="}, {"headers", "PGRAB-FENCE=mine"}))
+	assert_true(run_path(
+	    "/ok", ARGS({"headers", "X-One=1=1"}, {"headers", "user-agent=me"}, {"headers", "X-Empty="},
+		       {"headers", "PGRAB-FENCE=mine"}, {"headers", "Idempotency-Key=order-7"}))
 			.succeeded);
 	assert_true(was_sent("\r\nX-One: 1=1\r\n"));
 	assert_true(was_sent("\r\nuser-agent: me\r\n"));
@@ -75,6 +77,8 @@ http_headers_of_the_task_win_over_ours(void **state)
 	assert_true(was_sent("\r\nPGRAB-FENCE: mine\r\n"));
 	assert_false(was_sent("User-Agent"));
 	assert_false(was_sent("Pgrab-Fence"));
+	assert_true(was_sent("\r\nIdempotency-Key: order-7\r\n"));
+	assert_false(was_sent("Idempotency-Key: 42"));
 	assert_true(was_sent("Pgrab-Attempt"));
 }
 

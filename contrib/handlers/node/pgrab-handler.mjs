@@ -91,6 +91,7 @@ export class Context {
     this.maxAttempts = message.max_attempts
     this.fence = message.fence
     this.fireAt = message.fire_at
+    this.idempotencyKey = `${this.id}-${this.fireAt}` // the same in each attempt of a fire, and in no other fire
     this.timeout = message.timeout
     this.name = message.name ?? null
     this.command = message.command ?? ''

@@ -106,6 +106,8 @@ class Context:
         self.max_attempts: int = message["max_attempts"]
         self.fence: str = message["fence"]
         self.fire_at: str = message["fire_at"]
+        self.idempotency_key = f"{self.id}-{self.fire_at}"
+        """The same in each attempt of a fire, and in no other fire."""
         self.timeout: float = message["timeout"]
         self.name: Optional[str] = message.get("name")
         self.command: str = message.get("command", "")
