@@ -55,17 +55,17 @@ begin atomic
       sum(c.by) over (partition by c.crew order by c.at, c.by rows unbounded preceding) as at_once
     from change c)
   select distinct on (l.crew, b.at) l.crew, b.at, l.at, l.at_once
-  from level l join lateral (
-    select date_bin(p_bucket, l.at, p_buckets[1]) as at) b on b.at = any (p_buckets)
+  from level l join (select unnest(p_buckets) as at) b on b.at = date_bin(p_bucket, l.at, p_buckets[1])
   order by l.crew, b.at, l.at_once desc, l.at;
 end;
 comment on function pgrab_internal.load_at_once(text[], timestamptz[], timestamptz[], timestamptz[], interval)
   is 'Of each bucket of time, by crew: when most runs are at work, and how many.';
 
+-- Our sessions (db/pg_session.c) do without joins of many rows with many.
 create or replace function pgrab_internal.load_buckets(p_horizon interval, p_bucket interval, p_limit integer)
 returns table (at timestamptz, crew text, fires bigint, unknown bigint, work_seconds float8, at_once bigint,
   slots bigint, peak_at timestamptz, tasks text)
-language sql stable
+language sql stable set enable_hashjoin = on set enable_sort = on set jit = off
 begin atomic
   with run as materialized (
     select * from pgrab_internal.load_runs(p_horizon, p_limit)),

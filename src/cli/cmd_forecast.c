@@ -51,7 +51,8 @@ const struct command cmd_forecast = {
     .summary = "list what fires within the next hour, or HORIZON, and probably on which node",
     .details = "The function pgrab.forecast(horizon). HORIZON is a time such as 90s, 10m, 1h or 7d.\n"
 	       "With --load it is pgrab.load(horizon, bucket): how many runs are at work at once, if each\n"
-	       "begins at its time and takes as long as usual. More than the slots: schedules clash.",
+	       "begins at its time and takes as long as usual. More than the slots: schedules clash.\n"
+	       "A month of it, hours by days: the page /month of pgrab serve, the function pgrab.month().",
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,

@@ -65,7 +65,8 @@ const struct command cmd_next = {
     .details = "EXPR is a value of pgrab.task.schedule, quoted for the shell: cron with five or six fields,\n"
 	       "@hourly and so on, @every 90s, @after 90s (counted as if each run took no time).\n"
 	       "  pgrab next '0 9 * * MON-FRI' --timezone Europe/Berlin\n"
-	       "  pgrab next '30 2 * * *' --timezone Europe/Berlin --after 2026-03-27 --count 3",
+	       "  pgrab next '30 2 * * *' --timezone Europe/Berlin --after 2026-03-27 --count 3\n"
+	       "Where there is room for it: the page /month of pgrab serve, the function pgrab.month().",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

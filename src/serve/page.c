@@ -15,7 +15,8 @@
 static const struct {
 	const char *path, *label;
 } nav[] = {{"/", "Overview"}, {"/tasks", "Tasks"}, {"/history", "History"}, {"/timeline", "Timeline"},
-    {"/chains", "Chains"}, {"/nodes", "Nodes"}, {"/limits", "Limits"}, {"/new", "Add a task"}};
+    {"/month", "Month"}, {"/chains", "Chains"}, {"/nodes", "Nodes"}, {"/limits", "Limits"},
+    {"/new", "Add a task"}};
 
 static bool
 is_here(const struct call *c, const char *path)
@@ -216,15 +217,12 @@ put_row(struct call *c, const PGresult *r, int row, bool checks)
 	buf_adds(o, "</tr>\n");
 }
 
-void
-page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks)
+/* Rows [from, to). */
+static void
+put_table(struct call *c, const PGresult *r, int from, int to, bool checks)
 {
 	struct buf *o = &c->out;
 
-	if (rows == 0) {
-		buf_addf(o, "<p class=\"dim\">%s</p>\n", nothing);
-		return;
-	}
 	buf_adds(o, "<div class=\"wide\"><table>\n<thead><tr>");
 	if (checks)
 		buf_adds(o, "<th scope=\"col\"><span class=\"hidden\">choose</span></th>");
@@ -234,9 +232,24 @@ page_table(struct call *c, const PGresult *r, int rows, const char *nothing, boo
 		buf_adds(o, "</th>");
 	}
 	buf_adds(o, "</tr></thead>\n<tbody>\n");
-	for (int row = 0; row < rows; row++)
+	for (int row = from; row < to; row++)
 		put_row(c, r, row, checks);
 	buf_adds(o, "</tbody></table></div>\n");
+}
+
+void
+page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks)
+{
+	if (rows == 0)
+		buf_addf(&c->out, "<p class=\"dim\">%s</p>\n", nothing);
+	else
+		put_table(c, r, 0, rows, checks);
+}
+
+void
+page_rows(struct call *c, const PGresult *r, int from, int to)
+{
+	put_table(c, r, from, to, false);
 }
 
 /* The browser says where a form stood, so only a path of ours counts.  Browsers drop tabs and line ends from

@@ -30,6 +30,9 @@ bool page_ask_shared(
  * named task, for bulk actions. */
 void page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks);
 
+/* A table of rows [from, to). */
+void page_rows(struct call *c, const PGresult *r, int from, int to);
+
 /* A value as a table shows it: a link for a task's number, a word with its colour for a status. */
 void page_value(struct call *c, const char *column, const char *value);
 
@@ -45,6 +48,8 @@ void page_task(struct call *c, struct db *db);
 void page_overview(struct call *c, struct db *db);
 /* page_time.c */
 void page_timeline(struct call *c, struct db *db);
+/* page_month.c */
+void page_month(struct call *c, struct db *db);
 /* page_plot.c: how long the last runs took and how late they began; the rows of serve_rates, each with a link
  * to a timeline of that span. */
 void page_last_runs(struct call *c, const PGresult *runs);

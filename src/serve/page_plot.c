@@ -223,4 +223,5 @@ page_load(struct call *c, const PGresult *r)
 		buf_adds(&c->out, "<p class=\"dim\">Nothing is planned for the next day.</p>\n");
 	else
 		put_numbers(c, r);
+	buf_adds(&c->out, "<p><a href=\"/month\">The whole month</a></p>\n");
 }

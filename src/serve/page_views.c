@@ -290,6 +290,7 @@ const struct route page_routes[] = {
     ACT("/tasks/*/answer", page_act_answer),
     SHOW("/history", history),
     SHOW("/timeline", page_timeline),
+    SHOW("/month", page_month),
     SHOW("/chains", chains),
     SHOW("/nodes", nodes),
     ACT("/nodes/*", page_act_node),

@@ -8,7 +8,7 @@ import pytest
 from cluster import wait_until
 
 HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(2)>\"'&\u202e"
-PAGES = ["/", "/tasks", "/history", "/timeline", "/chains", "/nodes", "/limits", "/new", "/login"]
+PAGES = ["/", "/tasks", "/history", "/timeline", "/month", "/chains", "/nodes", "/limits", "/new", "/login"]
 
 
 class Reader(html.parser.HTMLParser):
@@ -78,6 +78,24 @@ def test_the_overview_draws_what_the_next_day_asks_for(db, nodes, serving):
     db.add(kind="noop", name="hourly", schedule="@every 1h")
     page = Visitor(serving()).get("/").words
     assert "workers 8 slots" in page and "at once" in page and "work seconds" in page, page
+
+
+def test_the_month_shows_clashes_and_quiet_hours(db, nodes, serving):
+    nodes.start("n1", workers=2)
+    for i in range(3):
+        db.add(kind="noop", name=f"report {i}", schedule="0 6 * * *", timezone="Asia/Tokyo")
+    serve = serving()
+    page = Visitor(serve).get("/month?timezone=Asia/Tokyo")
+    cells = [attrs["class"] for tag, attrs in page.elements if tag == "rect" and "x" in attrs]
+    assert 30 <= len(cells) <= 31 and set(cells) == {"h4 hot"}, cells
+    assert any(": 3 at once, 2 slots of workers: report 0, report 1, report 2" in "".join(page.words[i:i + 9])
+               for i, word in enumerate(page.words) if "06:00" in word), page.words
+    day = db.one("select (now() at time zone 'Asia/Tokyo')::date + 2")
+    rows = Visitor(serve).get(f"/month?timezone=Asia/Tokyo&day={day}")
+    assert len([1 for tag, attrs in rows.elements if tag == "td" and attrs.get("data-label") == "at once"]) == 24
+    six = [h for h in serve.api("GET", "/month?timezone=Asia/Tokyo&days=3") if h["day"] == str(day) and h["hour"] == 6]
+    assert six[0]["fires"] == 3 and six[0]["at_once"] == 3, six
+    assert Visitor(serve).get("/month?timezone=Nowhere", 400)
 
 
 def test_pages_hold_together_and_escape_everything(db, nodes, serving):

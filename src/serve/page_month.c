@@ -1,0 +1,261 @@
+/* The page Month: the coming fires as a heat map, hours by days, with clashes and quiet times. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/escape.h"
+#include "serve/page.h"
+
+#define DAYS      31
+#define DAYS_TEXT "31"
+#define HOURS     24
+#define CELL_W    40
+#define CELL_H    20
+#define NAMES_W   90
+#define SCALE_H   18
+#define LIST_MAX  20
+#define QUIET_MAX 5
+
+struct month {
+	const char *timezone, *day; /* day: the one that is told in full, or NULL */
+	PGresult *r;
+	double most; /* fires of one hour */
+};
+
+static double
+number(const PGresult *r, int row, const char *column)
+{
+	return db_double(r, row, PQfnumber(r, column));
+}
+
+static const char *
+text(const PGresult *r, int row, const char *column)
+{
+	return db_text(r, row, PQfnumber(r, column));
+}
+
+static bool
+clashes(const PGresult *r, int row)
+{
+	double slots = number(r, row, "slots");
+
+	return slots > 0 && number(r, row, "at_once") > slots;
+}
+
+/* The first row behind those of the same day. */
+static int
+end_of_day(const PGresult *r, int row)
+{
+	const char *day = text(r, row, "cursor");
+
+	while (row < PQntuples(r) && strcmp(text(r, row, "cursor"), day) == 0)
+		row++;
+	return row;
+}
+
+static int
+days_of(const struct month *m)
+{
+	int days = 0;
+
+	for (int row = 0; row < PQntuples(m->r); row = end_of_day(m->r, row))
+		days++;
+	return days;
+}
+
+static void
+put_form(struct call *c, const struct month *m)
+{
+	buf_adds(&c->out, "<form class=\"filter\" role=\"search\"><label>Time zone <input name=\"timezone\" "
+			  "value=\"");
+	html_text(&c->out, m->timezone);
+	buf_adds(&c->out, "\"></label><button>Show</button></form>\n");
+}
+
+static void
+put_cell(struct buf *o, const struct month *m, int row)
+{
+	int x = NAMES_W + (int)number(m->r, row, "place") * CELL_W;
+	double fires = number(m->r, row, "fires");
+
+	if (fires > 0) {
+		buf_addf(o, "<rect class=\"h%d%s\" x=\"%d\"><title>%s: %.0f fires</title></rect>",
+		    1 + (int)(3.99 * log1p(fires - 1) / log1p(m->most)), clashes(m->r, row) ? " hot" : "", x,
+		    text(m->r, row, "hour"), fires);
+	}
+	if (clashes(m->r, row))
+		buf_addf(o, "<text class=\"mark\" x=\"%d\" y=\"14\">!</text>", x + CELL_W / 2 - 2);
+	if (*text(m->r, row, "blackouts") != '\0')
+		buf_addf(o, "<rect class=\"band\" x=\"%d\" y=\"15\"/>", x);
+}
+
+static void
+put_day_link(struct buf *o, const struct month *m, int row)
+{
+	buf_adds(o, "<a href=\"/month?timezone=");
+	html_url(o, m->timezone);
+	buf_addf(o, "&amp;day=%s#day\">", text(m->r, row, "cursor"));
+}
+
+static void
+put_map(struct call *c, const struct month *m)
+{
+	struct buf *o = &c->out;
+	int days = days_of(m), width = NAMES_W + HOURS * CELL_W;
+
+	buf_addf(o,
+	    "<div class=\"wide\"><svg class=\"heat\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+	    "role=\"group\" aria-labelledby=\"heat-t heat-d\"><title id=\"heat-t\">Fires by day and "
+	    "hour</title><desc id=\"heat-d\">The darker, the more fires. An exclamation mark: more runs at "
+	    "once than slots. A bar below: a blackout. The numbers are in the table below.</desc>\n",
+	    width, SCALE_H + days * CELL_H, width, SCALE_H + days * CELL_H);
+	for (int hour = 0; hour < HOURS; hour++)
+		buf_addf(o, "<text x=\"%d\" y=\"12\">%02d</text>", NAMES_W + hour * CELL_W + 8, hour);
+	for (int row = 0, day = 0; row < PQntuples(m->r); day++) {
+		int end = end_of_day(m->r, row);
+
+		buf_addf(o, "\n<g transform=\"translate(0 %d)\">", SCALE_H + day * CELL_H);
+		put_day_link(o, m, row);
+		buf_addf(o, "<text x=\"0\" y=\"14\">%s</text></a>", text(m->r, row, "label"));
+		for (; row < end; row++)
+			put_cell(o, m, row);
+		buf_adds(o, "</g>");
+	}
+	buf_adds(o,
+	    "</svg></div>\n<p class=\"dim\">The darker, the more fires. !: a clash, more runs at once "
+	    "than slots, so that some begin late. A bar: a blackout, which moves or skips them. A day "
+	    "is a link to its hours.</p>\n");
+}
+
+static void
+put_clashes(struct call *c, const struct month *m)
+{
+	int n = 0;
+
+	page_heading(c, "Clashes");
+	for (int row = 0; row < PQntuples(m->r); row++) {
+		if (!clashes(m->r, row))
+			continue;
+		if (n++ == LIST_MAX)
+			break;
+		buf_adds(&c->out, n == 1 ? "<ul>\n<li>" : "<li>");
+		put_day_link(&c->out, m, row);
+		buf_addf(&c->out, "%s %s</a>: %s at once, %s slots of ", text(m->r, row, "label"),
+		    text(m->r, row, "hour"), text(m->r, row, "at_once"), text(m->r, row, "slots"));
+		html_text(&c->out, text(m->r, row, "crew"));
+		buf_adds(&c->out, ": ");
+		html_text(&c->out, text(m->r, row, "names"));
+		buf_adds(&c->out, "</li>\n");
+	}
+	if (n > LIST_MAX)
+		buf_adds(&c->out, "<li>and more</li>\n");
+	buf_adds(&c->out, n > 0 ? "</ul>\n" : "<p class=\"dim\">None.</p>\n");
+}
+
+/* The hours of the day in which least is planned, all days together. */
+static void
+put_quiet(struct call *c, const struct month *m)
+{
+	double sum[HOURS] = {0};
+	bool told[HOURS] = {false};
+
+	for (int row = 0; row < PQntuples(m->r); row++)
+		sum[(int)number(m->r, row, "place")] += number(m->r, row, "fires");
+	buf_adds(&c->out, "<p>Quietest: ");
+	for (int i = 0; i < QUIET_MAX; i++) {
+		int least = -1;
+
+		for (int hour = 0; hour < HOURS; hour++) {
+			if (!told[hour] && (least < 0 || sum[hour] < sum[least]))
+				least = hour;
+		}
+		told[least] = true;
+		buf_addf(&c->out, "%s%02d:00 (%.0f)", i > 0 ? ", " : "", least, sum[least]);
+	}
+	buf_adds(&c->out, "; the number of fires in all days together.</p>\n");
+}
+
+/* What the map shows, for those who cannot see it. */
+static void
+put_numbers(struct call *c, const struct month *m)
+{
+	struct buf *o = &c->out;
+
+	buf_adds(o, "<details><summary>Numbers</summary><div class=\"wide\"><table class=\"grid\"><thead><tr>"
+		    "<th scope=\"col\">fires</th>");
+	for (int hour = 0; hour < HOURS; hour++)
+		buf_addf(o, "<th scope=\"col\">%02d</th>", hour);
+	buf_adds(o, "</tr></thead>\n<tbody>");
+	for (int row = 0; row < PQntuples(m->r);) {
+		int end = end_of_day(m->r, row);
+		double fires[HOURS] = {0};
+
+		buf_addf(o, "<tr><th scope=\"row\">%s</th>", text(m->r, row, "label"));
+		for (; row < end; row++)
+			fires[(int)number(m->r, row, "place")] += number(m->r, row, "fires");
+		for (int hour = 0; hour < HOURS; hour++)
+			buf_addf(o, "<td>%.0f</td>", fires[hour]);
+		buf_adds(o, "</tr>\n");
+	}
+	buf_adds(o, "</tbody></table></div></details>\n");
+}
+
+static void
+put_day(struct call *c, const struct month *m)
+{
+	for (int row = 0; row < PQntuples(m->r); row = end_of_day(m->r, row)) {
+		if (strcmp(text(m->r, row, "cursor"), m->day) != 0)
+			continue;
+		buf_addf(&c->out, "<h2 id=\"day\">%s</h2>\n", text(m->r, row, "label"));
+		page_rows(c, m->r, row, end_of_day(m->r, row));
+		return;
+	}
+	buf_adds(&c->out, "<p class=\"dim\">That day is not among these.</p>\n");
+}
+
+/* Says what is not drawn. */
+static void
+put_cut(struct call *c, const struct month *m)
+{
+	const char *says = "";
+
+	if (PQntuples(m->r) > 0 && strcmp(text(m->r, 0, "complete"), "t") != 0)
+		says = "There are more tasks than can be drawn: some are left out.";
+	else if (days_of(m) < DAYS)
+		says = "So many tasks fire so often that only these days are drawn.";
+	if (*says != '\0')
+		buf_addf(&c->out, "<p class=\"problem\">%s</p>\n", says);
+}
+
+static void
+put_page(struct call *c, struct month *m)
+{
+	for (int row = 0; row < PQntuples(m->r); row++) {
+		double fires = number(m->r, row, "fires");
+
+		m->most = fires > m->most ? fires : m->most;
+	}
+	page_begin(c, "Month", false);
+	put_form(c, m);
+	put_cut(c, m);
+	put_map(c, m);
+	if (m->day != NULL)
+		put_day(c, m);
+	put_clashes(c, m);
+	put_quiet(c, m);
+	put_numbers(c, m);
+	page_end(c);
+}
+
+void
+page_month(struct call *c, struct db *db)
+{
+	const char *timezone = call_query(c, "timezone");
+	struct month m = {.timezone = timezone == NULL ? "UTC" : timezone, .day = call_query(c, "day")};
+	const char *params[] = {m.timezone, DAYS_TEXT, "10000"};
+
+	if (page_ask_shared(c, db, "serve_month_page", 3, params, &m.r))
+		put_page(c, &m);
+	PQclear(m.r);
+}
