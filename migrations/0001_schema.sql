@@ -55,6 +55,7 @@ create table pgrab.task (
   misfire_after    interval    not null default '1 minute',
   jitter           interval    not null default '0',
   expect_within    interval,
+  slow_after       interval,
   stall_after      interval,
   keep             interval,
   wait_timeout     interval,
@@ -79,6 +80,7 @@ create table pgrab.task (
   command          text        not null default '',
   last_outcome     text,
   last_error       text,
+  durations        bytea,
   constraint task_pkey primary key (id),
   constraint task_key_key unique (key),
   constraint task_status_check check (
@@ -172,6 +174,9 @@ comment on column pgrab.task.jitter is
   'Each fire is delayed by a pseudo-random part of this, always the same for one task.';
 comment on column pgrab.task.expect_within is
   'It should succeed at least this often; when it does not, pgrab.overdue lists it. Null: no expectation.';
+comment on column pgrab.task.slow_after is
+  'A run that takes longer than this is slow: alerts and digests tell of it. Null: longer than three times '
+  'what 95 % of its last 32 runs took, if it had five, and than ten seconds.';
 comment on column pgrab.task.stall_after is
   'A run that shows no sign of life for this long (no output, no progress) is stopped, as timed_out. For a '
   'sql task that reports no progress it is a second timeout. Null: only `timeout` counts.';
@@ -218,6 +223,9 @@ comment on column pgrab.task.command is
   'sql: the text; shell: a line for sh; exec: a program''s path; http: the URL; notify: the channel.';
 comment on column pgrab.task.last_outcome is 'System: outcome of the last run.';
 comment on column pgrab.task.last_error is 'System: why the last run failed.';
+comment on column pgrab.task.durations is
+  'System: how long each of the last 32 runs that succeeded took, a byte each, the latest last; see '
+  'pgrab_tool.usual().';
 
 -- Serves: look.sql, the loaders' only question: what is due in the lanes that this node may run and the
 -- shards that it owns.  Of the statements that change a task, only a retry changes one of these columns.
@@ -1112,7 +1120,7 @@ comment on column pgrab.duty.next_id is
   'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
 insert into pgrab.duty (duty)
 values ('blackouts'), ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'),
-  ('strays'), ('upkeep'), ('waiting');
+  ('slow'), ('strays'), ('upkeep'), ('waiting');
 
 create table pgrab.edge (
   parent_id bigint not null,
@@ -1252,7 +1260,7 @@ comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, seal, '
   'backfill, delete_chain, drain, undrain, limit, calendar, blackout, pause_all, resume_all, migrate; missed '
-  '(fires that no node could run in time), upkeep (by hand).';
+  '(fires that no node could run in time), slow and late (as alerts asked to hear), upkeep (by hand).';
 comment on column pgrab.event.role is 'Who: current_user.';
 comment on column pgrab.event.login is 'The role that had logged in: session_user.';
 comment on column pgrab.event.task_id is 'Which task it was done to. Null: to none.';
@@ -1356,6 +1364,8 @@ create table pgrab.alert (
   name      text    not null,
   events    text[]  not null default '{failed,parked,recovered}',
   after     interval,
+  schedule  text,
+  timezone  text    not null default 'UTC',
   owner     text,
   task_like text,
   source    text,
@@ -1363,13 +1373,17 @@ create table pgrab.alert (
   template  jsonb   not null,
   enabled   boolean not null default true,
   set_by    text    not null default current_user,
+  told_at   timestamptz not null default now(),
+  next_at   timestamptz,
   constraint alert_pkey primary key (name),
   constraint alert_name_check check (octet_length(name) between 1 and 1000),
   constraint alert_events_check check (
-    events <@ '{succeeded,failed,parked,recovered,overdue,missed,waiting,broken,mended,node_down,node_up}'
+    events <@ '{succeeded,failed,parked,recovered,overdue,missed,waiting,slow,broken,mended,node_down,node_up,
+      alive,digest}'
     and cardinality(events) > 0 and array_position(events, null) is null),
   constraint alert_after_check check (
     case when 'waiting' = any (events) then coalesce(after > '0', false) else after is null end),
+  constraint alert_schedule_check check ((events && '{alive,digest}') = (schedule is not null)),
   constraint alert_succeeded_check check (
     'succeeded' <> all (events) or num_nonnulls(task_like, source) > 0)
 );
@@ -1381,10 +1395,15 @@ comment on column pgrab.alert.events is
   'When: failed (a fire of a schedule or a chain has failed for good), parked (the task waits for a person), '
   'recovered (a success after either, or after overdue), overdue (no success within expect_within), missed '
   '(no node could run a fire in time; at most once an hour for a task), waiting (for a signal, an answer, or '
-  'members, for longer than `after`), succeeded (each success, of the tasks that task_like or source name). '
+  'members, for longer than `after`), slow (a run takes longer than its task''s slow_after, or than usual), '
+  'succeeded (each success, of the tasks that task_like or source name). '
   'Of limits: broken (break_after failures in a row), mended. For alerts of operators: node_down (a node has '
-  'died or fallen silent; being stopped does not count), node_up (it is back).';
+  'died or fallen silent; being stopped does not count), node_up (it is back). By `schedule`: alive (all is '
+  'well with the nodes), digest (what failed, was late, was slow, since the last).';
 comment on column pgrab.alert.after is 'How long a task may wait before `waiting` is reported.';
+comment on column pgrab.alert.schedule is
+  'When `alive` and `digest` are told: as the schedule of a task.';
+comment on column pgrab.alert.timezone is 'The time zone of the schedule.';
 comment on column pgrab.alert.owner is 'Only tasks of this owner. Null: of any.';
 comment on column pgrab.alert.task_like is
   'Only tasks whose name (or key, when there is none) is LIKE this; only limits whose key is. Null: any.';
@@ -1395,10 +1414,14 @@ comment on column pgrab.alert.template is
   'The task to insert, a JSON object of columns of pgrab.task: kind, command, args and so on. It is given the'
   ' facts as its parameters.';
 comment on column pgrab.alert.enabled is 'False: the alert is off.';
+comment on column pgrab.alert.told_at is 'System: since when the next digest tells.';
+comment on column pgrab.alert.next_at is 'System: when `alive` or `digest` is told next.';
 comment on column pgrab.alert.set_by is 'Who made it; owner of the tasks it inserts.';
 -- Serves: finish_one(), alert().  Mostly empty.
 create index alert_succeeded_idx on pgrab.alert (name) where enabled and 'succeeded' = any (events);
 comment on index pgrab.alert_succeeded_idx is 'The alerts that want to hear of successes.';
+create index alert_next_idx on pgrab.alert (next_at) where next_at is not null;
+comment on index pgrab.alert_next_idx is 'Alerts by the clock: alive, digest.';
 
 -- One row from the first failure to the next success, so that a failure is reported once, and how long it has
 -- lasted is known without reading the history.  A plain one-shot task that no alert covers has no row: it is

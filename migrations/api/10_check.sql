@@ -304,6 +304,7 @@ return case
       'days. To move fires, write a cron expression.'
   when not t.expect_within between '1 s' and '3650 days'
     then 'expect_within: Between 1 s and 3650 days, or null.'
+  when not t.slow_after between '1 s' and '365 days' then 'slow_after: Between 1 s and 365 days, or null.'
   when not t.stall_after between '1 s' and '365 days' then 'stall_after: Between 1 s and 365 days, or null.'
   when not t.keep between '0' and '3650 days' then 'keep: Between 0 and 3650 days, or null.'
   when not pgrab_internal.signal_name_fine(t.wait_for)

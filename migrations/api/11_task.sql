@@ -150,7 +150,7 @@ return t.kind in ('sql', 'shell', 'noop') and t.on_failure is null
   and octet_length(coalesce(t.name, '-')) between 1 and 1000
   and octet_length(coalesce(t.key, '-')) between 1 and 1000
   and octet_length(t.source) <= 1000 and t.priority <= 0
-  and num_nonnulls(t.starts_at, t.ends_at, t.max_runs, t.expect_within, t.stall_after, t.keep,
+  and num_nonnulls(t.starts_at, t.ends_at, t.max_runs, t.expect_within, t.slow_after, t.stall_after, t.keep,
     t.wait_for, t.wait_timeout, t.signal_by) = 0
   and %s $f$,
     pgrab_internal.task_fallbacks('t.%I = %s', ' and ', '{kind,command,source,paused,priority}'));

@@ -308,7 +308,9 @@ begin
       last_error = case when d.outcome is null then t.last_error else left((d.run).error, 1000) end,
       last_finished_at = case when d.outcome is null then t.last_finished_at
         else coalesce((d.run).finished_at, clock_timestamp()) end,
-      succeeded_at = case when d.outcome = 'succeeded' then (d.run).finished_at else t.succeeded_at end
+      succeeded_at = case when d.outcome = 'succeeded' then (d.run).finished_at else t.succeeded_at end,
+      durations = case when d.outcome = 'succeeded' then pgrab_internal.durations_add(t.durations,
+        (d.run).finished_at - coalesce((d.run).started_at, t.started_at)) else t.durations end
     from d
     where not d.gone and t.id = any (array[d.id]) and t.version = d.version
     returning d.*, case when not d.quiet and t.due_at < clock_timestamp()

@@ -100,14 +100,14 @@ comment on function pgrab_internal.brief(text, integer) is
 create or replace view pgrab.tasks as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
   date_trunc('second', t.due_at) as due_at, (select n.name from pgrab.node n where n.id = t.node_id) as node,
-  date_trunc('second', t.last_finished_at) as finished_at
+  date_trunc('second', t.last_finished_at) as finished_at, pgrab_tool.usual(t.durations) as usual
 from pgrab.task t
 where t.status not in ('done', 'cancelled', 'skipped')
   -- otherwise the history already has it
   or exists (select from pgrab.chain c where c.chain = t.chain and c.root is not null)
 union all
 select r.task_id, coalesce(r.name, r.key), r.kind, r.ended, r.attempt, null, r.node,
-  date_trunc('second', r.finished_at)
+  date_trunc('second', r.finished_at), null
 from pgrab.run r where r.ended is not null;
 comment on view pgrab.tasks is
   'All tasks: live ones, and finished ones as long as the history has them. Definition and attempts of one: '
@@ -122,6 +122,9 @@ comment on column pgrab.tasks.due_at is
   'When a node looks at it next. Null: it cannot run now (parked, paused, waiting) or has ended.';
 comment on column pgrab.tasks.node is 'The node that holds it, or ended it.';
 comment on column pgrab.tasks.finished_at is 'When its last run ended.';
+comment on column pgrab.tasks.usual is
+  'How long it usually takes: the median of its last 32 successes. Null: it has not succeeded yet, or has '
+  'ended.';
 
 create or replace view pgrab.due as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.priority, t.status, t.attempt,
@@ -147,8 +150,9 @@ comment on column pgrab.due.node is 'The node that claimed it.';
 create or replace view pgrab.running as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout, l.progress,
-  coalesce(pgrab_internal.brief(l.progress_text, 30), 'steps done: ' || t.steps) as progress_text,
-  date_trunc('second', statement_timestamp() - l.stopping_at) as stopping
+  coalesce(pgrab_internal.brief(l.progress_text, 30), 'steps done: ' || t.steps) as doing,
+  date_trunc('second', statement_timestamp() - l.stopping_at) as stopping,
+  pgrab_tool.usual(t.durations) as usual
 from pgrab_tool.in_hand() t
 left join pgrab.node n on n.id = t.node_id
 left join pgrab.live l
@@ -166,12 +170,14 @@ comment on column pgrab.running.timeout is 'When it has run for this long it is 
 comment on column pgrab.running.progress is
   'How far it is, in percent, as reported by a line `pgrab: progress 42 copying` in its output. Null: it '
   'has not said.';
-comment on column pgrab.running.progress_text is
+comment on column pgrab.running.doing is
   'What it is doing, as it reported; the first 30 characters. If it has not: how many steps (pgrab.step) its '
   'fire has done.';
 comment on column pgrab.running.stopping is
   'How long ago it was told to stop. Until it has certainly ended, no node starts it again; `pgrab doctor` '
   'says what it waits for. Null: it was not told to stop.';
+comment on column pgrab.running.usual is
+  'How long it usually takes: the median of its last 32 successes. Null: it has not succeeded before.';
 
 create or replace view pgrab.late as
 select t.id, coalesce(t.name, t.key) as name, t.kind,

@@ -663,13 +663,14 @@ comment on function pgrab_internal.forecast_closed(bigint, timestamptz[]) is
   'What blackouts make of the coming fires of a task.';
 
 create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
-returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text)
+returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text,
+  ends_at timestamptz)
 language sql stable
 begin atomic
   with owner as materialized (
     select o.shard, o.node from pgrab.ownership o),
   task as materialized (
-    select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule,
+    select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.durations,
       pgrab.shard(t.id) as shard, f.at
     from (
       select d.* from pgrab_tool.due_first(
@@ -682,26 +683,30 @@ begin atomic
   open as (
     select t.*, null::text as held_by from task t where not exists (select from pgrab.blackout)
     union all
-    select g.id, g.name, g.kind, g.owner, g.require, g.schedule, g.shard, c.at, c.held_by
+    select g.id, g.name, g.kind, g.owner, g.require, g.schedule, g.durations, g.shard, c.at, c.held_by
     from (
-      select t.id, t.name, t.kind, t.owner, t.require, t.schedule, t.shard,
+      select t.id, t.name, t.kind, t.owner, t.require, t.schedule, t.durations, t.shard,
         array_agg(t.at order by t.at) as fires
-      from task t where exists (select from pgrab.blackout) group by 1, 2, 3, 4, 5, 6, 7) g
+      from task t where exists (select from pgrab.blackout) group by 1, 2, 3, 4, 5, 6, 7, 8) g
       cross join lateral pgrab_internal.forecast_closed(g.id, g.fires) c),
+  usual as materialized (
+    select d.durations, pgrab_tool.usual(d.durations) as usual
+    from (select distinct t.durations from task t) d),
   class as materialized (
     select c.kind, c.owner, c.require, pgrab_tool.able(c.kind, c.owner, c.require) as able
     from (select distinct t.kind, t.owner, t.require from task t) c)
   (select t.at, t.id, t.name, t.kind, t.schedule, case
     when t.held_by is not null then format('(after blackout %s)', t.held_by)
     when c.able = '{}' then '(no node can)'
-    else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end
+    else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end,
+    t.at + u.usual
   from open t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
-    left join owner o on o.shard = t.shard
+    left join owner o on o.shard = t.shard left join usual u on u.durations = t.durations
     cross join (
       select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a)
   union all
   (select greatest(w.since, statement_timestamp()), t.id, coalesce(t.name, t.key), t.kind, t.schedule,
-    format('(waits for signal %s)', w.name)
+    format('(waits for signal %s)', w.name), null
   from pgrab.wait w join pgrab.task t on t.id = w.task_id
   where w.since <= statement_timestamp() + p_horizon and not t.paused and t.kind <> 'batch'
     and pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
@@ -712,4 +717,5 @@ comment on function pgrab.forecast(interval, integer) is
   'Every coming fire within that time, the soonest first, with the node that will probably run it, as of '
   'now. What a blackout holds comes at its end, and what one skips does not come. For @after, which counts '
   'from the end of a run, only the next fire is known; so for what waits for a signal: that fire comes at '
-  'its time, or later, with the signal.';
+  'its time, or later, with the signal. ends_at: when it is over if it takes as long as usual; null: it has '
+  'not succeeded before.';

@@ -94,7 +94,7 @@ comment on function pgrab_internal.signal_lock(bigint[], text) is
 -- What handlers wait for in their runs, one name for all of them.
 create or replace function pgrab_internal.waits_over(p_ids bigint[], p_result jsonb)
 returns pgrab_internal.move[]
-language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 begin
   insert into pgrab.step (task_id, fire_at, name, result, version)
   select t.id, t.fire_at, 'wait:' || w.name, p_result, t.version
@@ -120,7 +120,7 @@ comment on function pgrab_internal.signal_keep(bigint[], text) is
 
 create or replace function pgrab_internal.signal(p_ids bigint[], p_name text, p_payload jsonb, p_by text)
 returns setof pgrab_internal.task
-language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_new bigint[];
   v_go_on bigint[];
@@ -228,7 +228,7 @@ comment on function pgrab_internal.waits_tick(integer) is
 create or replace view pgrab.waits as
 select t.id, coalesce(t.name, t.key) as name, coalesce(w.name, '(answer)') as waits_for,
   date_trunc('second', w.since) as since, date_trunc('second', w.until) as until, t.signal_by, t.paused,
-  w.progress, pgrab_internal.brief(w.progress_text, 30) as progress_text
+  w.progress, pgrab_internal.brief(w.progress_text, 30) as doing
 from pgrab.wait w join pgrab.task t on t.id = w.task_id
 where case when w.name is null then pgrab_internal.awaits(t.status, t.incarnation)
   else pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation) end;
@@ -249,4 +249,4 @@ comment on column pgrab.waits.signal_by is
 comment on column pgrab.waits.paused is 'True: it does not start after its signal either.';
 comment on column pgrab.waits.progress is
   'How far the receiver of its request is, in percent, as it last said. Null: it has not.';
-comment on column pgrab.waits.progress_text is 'What it is doing; the first 30 characters.';
+comment on column pgrab.waits.doing is 'What it is doing; the first 30 characters.';

@@ -14,7 +14,7 @@ comment on function pgrab_internal.batch_limit(bigint) is
 
 -- The limit is its owner's like any other, so it can be raised while the batch runs.
 create or replace function pgrab_internal.batches_begin(p_ids bigint[]) returns void
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 begin
   insert into pgrab.batch (task_id) select i from unnest(p_ids) i;
   insert into pgrab.limit (key, max_running, owner)
@@ -40,7 +40,7 @@ comment on function pgrab_internal.batch_ended(bigint, text) is
   'Is this a batch that has ended, and may the role know that?';
 
 create or replace function pgrab_internal.batches_above(p_id bigint) returns bigint[]
-language plpgsql stable set enable_seqscan = off as $$
+language plpgsql stable set enable_seqscan = off set jit = off as $$
 begin
   return (
     with recursive up as (
@@ -53,7 +53,7 @@ comment on function pgrab_internal.batches_above(bigint) is
   'The batches among a task and all that it waits for by its links.';
 
 create or replace function pgrab_internal.batches_around(p_batch bigint) returns bigint[]
-language plpgsql stable set enable_seqscan = off as $$
+language plpgsql stable set enable_seqscan = off set jit = off as $$
 begin
   return (
     with recursive out as (
@@ -68,7 +68,7 @@ comment on function pgrab_internal.batches_around(bigint) is
 -- Costs nothing while the database has no batch, and little for a chain that has none.
 create or replace function pgrab_internal.batch_edge_check(p_chain bigint, p_parent bigint, p_child bigint)
 returns void
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v_above bigint[];
   v_batch bigint;
@@ -101,7 +101,7 @@ comment on function pgrab_internal.batch_edge_check(bigint, bigint, bigint) is
 -- another one is, is not told.
 create or replace function pgrab_internal.batch_join(p_batch bigint, p_owner text, p_members bigint)
 returns void
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v_owner text := (select t.owner from pgrab.task t where t.id = p_batch and t.kind = 'batch');
   v_sealed boolean;
@@ -124,7 +124,7 @@ comment on function pgrab_internal.batch_join(bigint, text, bigint) is
 
 -- Members of batches with max_running come under its limit.  What the row says is what the INSERT has made.
 create or replace function pgrab_internal.batch_bound(p_ids bigint[]) returns void
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v_task record;
 begin
@@ -315,7 +315,7 @@ comment on function pgrab.seal(anycompatible) is
 -- p_parked: only what is parked; a batch of which nothing is stays itself, so that it is refused.
 create or replace function pgrab_internal.batch_ids(p_ids bigint[], p_parked boolean, p_by text)
 returns bigint[]
-language plpgsql stable set enable_seqscan = off as $$
+language plpgsql stable set enable_seqscan = off set jit = off as $$
 begin
   if p_ids is null or not exists (select from pgrab.batch b where b.task_id = any (p_ids)) then
     return p_ids;
@@ -356,7 +356,7 @@ comment on function pgrab_internal.batch_over(pgrab_internal.task, pgrab_interna
 
 -- Probes first: members that can run now, then the others; one that is left ends the search.
 create or replace function pgrab_internal.batch_left(p_batch bigint, p_parked boolean) returns boolean
-language plpgsql stable set enable_seqscan = off as $$
+language plpgsql stable set enable_seqscan = off set jit = off as $$
 begin
   return exists (select from pgrab.task m where m.batch = p_batch and m.due_at is not null)
     or exists (select from pgrab.task m where m.batch = p_batch and m.due_at is null
@@ -420,7 +420,7 @@ comment on function pgrab_internal.batches_tick() is
   'microseconds it is time to look again. Null: none is sealed.';
 
 create or replace function pgrab_internal.batches_leave() returns void
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v_gone bigint[];
 begin

@@ -106,6 +106,8 @@ begin atomic
       t.last_error)
     when 'overdue' then format('%s is overdue: no success within %s', p_called, t.expect_within)
     when 'succeeded' then format('%s succeeded', p_called)
+    when 'slow' then format('%s is slow: it has been running since %s; %s', p_called,
+      pgrab_internal.cut(i.since), t.last_error)
     when 'waiting' then format('%s %s since %s', p_called, t.last_error, pgrab_internal.cut(i.since))
     when 'parked' then case when t.attempt = 0 and t.last_outcome = 'timed_out'
       then format('%s is parked: %s', p_called, t.last_error)
@@ -346,7 +348,7 @@ comment on function pgrab_internal.missed(pgrab_internal.task, timestamptz, text
 
 -- Serves: tell.sql.
 create or replace function pgrab_internal.overdue_tick() returns bigint
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   c_most constant integer := 1000; -- the others are found by the next search
   v_found bigint;
@@ -445,7 +447,20 @@ comment on function pgrab_internal.waiting_tick() is
 
 -- -------------------------------------------------------------------------------------------------- telling
 
+create or replace function pgrab_internal.alert_covers(
+  p_set_by text, p_owner text, p_source text, p_like text, p_facts jsonb)
+returns boolean
+language sql stable
+begin atomic
+  select coalesce(p_owner = p_facts ->> 'owner', true) and coalesce(p_source = p_facts ->> 'source', true)
+    and (p_set_by = p_facts ->> 'owner' or pgrab_internal.may_operate(p_set_by))
+    and coalesce(coalesce(nullif(p_facts ->> 'name', ''), p_facts ->> 'key') like p_like, true);
+end;
+comment on function pgrab_internal.alert_covers(text, text, text, text, jsonb) is
+  'Is this task one of those that an alert is for?';
+
 -- In the order of their names, so that p_after says how far one has come; a task's own template is first.
+-- What is told by the clock has its template, too.
 create or replace function pgrab_internal.alerts_for(
   p_event text, p_facts jsonb, p_template jsonb, p_after text)
 returns table (name text, template jsonb, owner text)
@@ -458,9 +473,8 @@ begin atomic
     and (p_event <> 'waiting' or a.after = (p_facts ->> 'after')::interval)
     and case when p_event in ('node_down', 'node_up')
       then pgrab_internal.may_operate(a.set_by) and coalesce(p_facts ->> 'name' like a.node_like, true)
-      else coalesce(a.owner = p_facts ->> 'owner', true) and coalesce(a.source = p_facts ->> 'source', true)
-        and (a.set_by = p_facts ->> 'owner' or pgrab_internal.may_operate(a.set_by))
-        and coalesce(coalesce(nullif(p_facts ->> 'name', ''), p_facts ->> 'key') like a.task_like, true) end
+      else p_event not in ('alive', 'digest')
+        and pgrab_internal.alert_covers(a.set_by, a.owner, a.source, a.task_like, p_facts) end
   order by a.name);
 end;
 comment on function pgrab_internal.alerts_for(text, jsonb, jsonb, text) is
@@ -550,7 +564,7 @@ comment on function pgrab_internal.notice_tell(bigint) is
 
 -- Serves: tell.sql.  left_over: notices are left, so ask again; at once if some were told now.
 create or replace function pgrab_internal.notices_tell(out told bigint, out left_over boolean)
-language plpgsql set enable_seqscan = off set lock_timeout = '100ms' as $$
+language plpgsql set enable_seqscan = off set jit = off set lock_timeout = '100ms' as $$
 declare
   c_until constant timestamptz := clock_timestamp() + interval '200 ms';
   v_id bigint;

@@ -1,38 +1,17 @@
 -- What the coming fires will ask of the nodes: pgrab.load().
 
--- Of each span of time a hundred runs are read at most, whichever come first.
-create or replace function pgrab_internal.usual_seconds(p_task_id bigint) returns float8
-language sql stable
-begin atomic
-  select s.seconds
-  from (values (interval '1 day'), (interval '8 days'), (interval '64 days')) a(span) cross join lateral (
-    select percentile_cont(0.5) within group (
-      order by extract(epoch from r.finished_at - coalesce(r.started_at, r.finished_at)))
-      filter (where r.outcome not in ('skipped', 'missed')) as seconds
-    from (
-      select x.started_at, x.finished_at, x.outcome from pgrab.run x
-      where x.task_id = p_task_id and x.finished_at > statement_timestamp() - a.span limit 100) r) s
-  where s.seconds is not null limit 1;
-end;
-comment on function pgrab_internal.usual_seconds(bigint) is
-  'How long a run of the task takes: the median of up to a hundred of the last day, or of longer ago, '
-  'without fires that were skipped or missed. Null: it has not run for 64 days.';
-
 create or replace function pgrab_internal.load_runs(p_horizon interval, p_limit integer)
 returns table (name text, crew text, at timestamptz, until timestamptz, seconds float8)
 language sql stable
 begin atomic
   with fire as materialized (
-    select f.task_id, f.name, f.kind, f.schedule, f.fire_at from pgrab.forecast(p_horizon, p_limit) f),
-  task as materialized ( -- what has no schedule has not run before
-    select x.task_id,
-      case when x.schedule is not null then pgrab_internal.usual_seconds(x.task_id) end as seconds
-    from (select distinct f.task_id, f.schedule from fire f) x),
+    select f.task_id, f.name, f.kind, f.fire_at, extract(epoch from f.ends_at - f.fire_at)::float8 as seconds
+    from pgrab.forecast(p_horizon, p_limit) f),
   crew as materialized (
     select x.kind, pgrab_internal.crew_for(x.kind) as crew from (select distinct f.kind from fire f) x)
   select coalesce(f.name, f.task_id::text), c.crew, f.fire_at,
-    f.fire_at + greatest(t.seconds, 0.001) * interval '1 s', t.seconds
-  from fire f join task t on t.task_id = f.task_id join crew c on c.kind = f.kind;
+    f.fire_at + greatest(f.seconds, 0.001) * interval '1 s', f.seconds
+  from fire f join crew c on c.kind = f.kind;
 end;
 comment on function pgrab_internal.load_runs(interval, integer) is
   'The coming runs, if each begins at its time and takes as long as usual.';

@@ -78,13 +78,13 @@ returns table (name text, crew text, at timestamptz, until timestamptz, seconds 
 language sql stable
 begin atomic
   with fire as materialized (
-    select t.id, coalesce(t.name, t.key, t.id::text) as name, t.kind, t.schedule, f.at, f.fires
+    select t.id, coalesce(t.name, t.key, t.id::text) as name, t.kind, t.durations, f.at, f.fires
     from pgrab_tool.due_first(p_until, '{scheduled,claimed,running}', p_limit / 4) t
       cross join lateral pgrab_internal.month_one(t, p_until) f
     limit 2 * p_limit),
   task as materialized (
-    select x.id, case when x.schedule is not null then pgrab_internal.usual_seconds(x.id) end as seconds
-    from (select distinct f.id, f.schedule from fire f) x),
+    select x.id, extract(epoch from pgrab_tool.usual(x.durations))::float8 as seconds
+    from (select distinct f.id, f.durations from fire f) x),
   crew as materialized (
     select x.kind, pgrab_internal.crew_for(x.kind) as crew from (select distinct f.kind from fire f) x)
   select f.name, c.crew, f.at, f.at + greatest(t.seconds, 0.001) * interval '1 s', t.seconds, f.fires

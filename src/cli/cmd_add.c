@@ -21,7 +21,7 @@ struct options {
 	char *parent, *run_if;
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
 	char *batch, *wait_for, *wait_timeout, *signal_by;
-	char *source, *on_failure, *expect_within, *stall_after, *keep;
+	char *source, *on_failure, *expect_within, *slow_after, *stall_after, *keep;
 	bool paused;
 };
 
@@ -88,6 +88,8 @@ static const struct option_key keys[] = {
 	"a task to insert when it has failed: '{\"kind\":\"http\",\"command\":\"https://...\"}'"),
     TEXT("expect_within", 0, expect_within, "TIME",
 	"how often it should succeed, else it is overdue: 26h for a nightly task"),
+    TEXT("slow_after", 0, slow_after, "TIME",
+	"a run that takes longer is slow, see docs/alerts.md (default: three times as long as usual)"),
     TEXT("stall_after", 0, stall_after, "TIME",
 	"a run without output or progress for this long is stopped (default never)"),
     TEXT("keep", 0, keep, "TIME", "how long its history is kept (default: the nodes' retention)"),
@@ -100,7 +102,7 @@ static const struct option_key keys[] = {
 static const char *const apart[] = {"arg", "in", "parent", "limit", NULL};
 /* Columns that take a duration. */
 static const char *const intervals[] = {"jitter", "misfire_after", "timeout", "backoff", "backoff_max",
-    "expect_within", "stall_after", "keep", "wait_timeout", NULL};
+    "expect_within", "slow_after", "stall_after", "keep", "wait_timeout", NULL};
 
 static bool
 is_in(const char *const *list, const char *name)

@@ -389,7 +389,7 @@ def test_tasks(db):
     db.query("""insert into pgrab.run (task_id, attempt, version, outcome, ended, kind, owner, created_at, finished_at, name)
                 values (1000, 1, 1, 'succeeded', 'done', 'sql', 'o', now(), now(), 'three')""")
     lines = pgrab(db, "tasks").splitlines()
-    assert lines[0].split() == ["id", "name", "kind", "status", "attempt", "due_at", "node", "finished_at"]
+    assert lines[0].split() == ["id", "name", "kind", "status", "attempt", "due_at", "node", "finished_at", "usual"]
     assert [line.split()[1] for line in lines[1:]] == ["two", "one", "three"]
     assert len({line.index(word) for line, word in zip(lines[1:], ["two", "one", "three"])}) == 1
     rows = as_json(db, "tasks")
@@ -486,7 +486,7 @@ def test_forecast(db, nodes):
     hourly = db.add(kind="noop", name="often", schedule="*/10 * * * *")
     db.add(kind="noop", run_at="2126-01-01")
     lines = pgrab(db, "forecast", "2h").splitlines()
-    assert lines[0].split() == ["fire_at", "task_id", "name", "kind", "schedule", "node"] and 12 <= len(lines) <= 14
+    assert lines[0].split() == ["fire_at", "task_id", "name", "kind", "schedule", "node", "ends_at"] and 12 <= len(lines) <= 14
     rows = as_json(db, "forecast")
     assert {r["task_id"] for r in rows} == {hourly} and 5 <= len(rows) <= 7
     assert rows == sorted(rows, key=lambda r: r["fire_at"]) and rows[0]["node"] == "n1"

@@ -108,6 +108,39 @@ def test_a_wait_that_is_too_long_is_told_of_once(db, nodes, webhook):
     assert webhook.got.empty()
 
 
+def test_a_run_that_is_slow_is_told_of_while_it_goes_on(db, nodes, webhook, tmp_path):
+    nodes.start(allow="http,shell")
+    go = tmp_path / "go"
+    task = db.add(kind="shell", command=f"while ! test -e {go}; do sleep 0.1; done", key="report", schedule="0 0 1 1 *", slow_after="1 s")
+    db.query("insert into pgrab.alert (name, events, template) values ('slow', '{slow}', %s)", json.dumps({"kind": "http", "command": webhook.url}))
+    db.query("select pgrab.run_now(%s)", task)
+    facts = json.loads(webhook.got.get(timeout=30)[1])
+    assert (facts["event"], facts["task"], facts["error"]) == ("slow", "report", "longer than slow_after (00:00:01)"), facts
+    assert db.one("select eta is null from (select started_at + pgrab_tool.usual(durations) as eta from pgrab.task where id = %s) x", task)
+    go.touch()
+    db.wait("select usual > '1 s' from pgrab.tasks where id = %s", task)
+    assert db.one("select count(*) from pgrab.event where what = 'slow' and task_id = %s", task) == 1
+
+
+def test_alerts_by_the_clock_come_in_time(db, nodes, webhook):
+    nodes.start(allow="http,sql")
+    template = json.dumps({"kind": "http", "command": webhook.url, "args": {"body": {"text": "{{text}}", "all": "{{error}}"}}})
+    db.add(kind="sql", command="select 1/0", key="broken", max_attempts=1)
+    db.wait("select count(*) = 1 from pgrab.parked")
+    db.query("insert into pgrab.alert (name, events, schedule, template) values ('pulse', '{alive}', '@every 1s', %s)", template)
+    came = [json.loads(webhook.got.get(timeout=20)[1])["text"] for _ in range(3)]
+    assert came == ["all is well: 1 node is up"] * 3
+    db.query("delete from pgrab.alert")
+    db.query("insert into pgrab.alert (name, events, schedule, template) values ('digest', '{digest}', '@every 1h', %s)", template)
+    db.query("update pgrab.alert set told_at = now() - interval '1 hour', next_at = now() where name = 'digest'")
+    db.query("notify pgrab, 'waits'")
+    while True:
+        said = json.loads(webhook.got.get(timeout=20)[1])
+        if said["text"].startswith("since"):
+            break
+    assert said["text"].endswith(": 1 failed") and said["all"] == "broken failed once: division by zero (SQLSTATE 22012)", said
+
+
 def test_mail_by_shell(db, nodes, tmp_path):
     nodes.start(allow="shell")
     tmp_path.chmod(0o777)

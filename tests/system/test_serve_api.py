@@ -166,6 +166,9 @@ def test_limits_alerts_and_the_switch_for_all(db, serving):
     assert serve.api("PUT", "/alerts/tell", alert)["events"] == ["failed"]
     assert [a["name"] for a in serve.api("GET", "/alerts")] == ["tell"]
     serve.api("DELETE", "/alerts/tell")
+    assert serve.api("PUT", "/alerts/day", alert | {"events": ["digest"], "schedule": "@daily"})["timezone"] == "UTC"
+    problem = serve.api("PUT", "/alerts/day", alert | {"events": ["digest"], "schedule": "at noon"}, status=400)
+    assert problem["detail"].startswith("alert 'day' cannot be set: "), problem
     window = {"during": "[2098-01-01,2098-01-02)", "task_like": "etl-%", "note": "disks"}
     assert serve.api("PUT", "/blackouts/w", window)["action"] == "hold"
     assert serve.api("PUT", "/blackouts/w", window | {"action": "skip"})["timezone"] == "UTC"

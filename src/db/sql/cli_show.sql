@@ -14,6 +14,8 @@ task as (
       as progress,
     'since ' || date_trunc('second', l.stopping_at) || coalesce(', waits for ' || l.waits_for, '')
       as stopping,
+    pgrab_tool.usual(t.durations) as usual, case when t.status = 'running' then
+      date_trunc('second', t.started_at + pgrab_tool.usual(t.durations)) end as eta,
     (select w.waits_for from pgrab.waits w where w.id = t.id) as waits_for,
     (select jsonb_agg(jsonb_build_object('name', s.name, 'payload', s.payload, 'role', s.role, 'at', s.at)
       order by s.at) from pgrab.signal s where s.task_id = t.id) as signals,
@@ -27,7 +29,7 @@ task as (
     r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed', 'waited')),
     (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed', 'waited')),
     r.outcome,
-    r.error, r.finished_at, null, null, null, r.signals, 2
+    r.error, r.finished_at, null, null, null, null, null, r.signals, 2
   from runs r where r.ended is not null order by r.finished_at desc limit 1)),
 link as (
   select l.* from pgrab_tool.chain_of($1::bigint) l),
@@ -46,7 +48,7 @@ select coalesce(t.id, pgrab_tool.no_task($1::bigint)) as id, t.name, t.status, t
   t.args, t.key,
   nullif(t.definition - '{command,args,key}'::text[], '{}') as definition,
   t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, nullif(t.progress, '') as progress,
-  t.stopping, t.runs, t.failures, t.last_outcome,
+  t.eta, t.usual, t.stopping, t.runs, t.failures, t.last_outcome,
   t.last_error, t.last_finished_at, coalesce(c.links, '[]') as chain, coalesce(a.attempts, '[]') as attempts,
   (select r.output from runs r order by r.finished_at desc limit 1) as output, t.waits_for, t.signals,
   (select jsonb_agg(jsonb_build_object('name', s.step, 'finished_at', s.finished_at)

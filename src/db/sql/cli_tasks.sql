@@ -29,7 +29,7 @@ live as (
   select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
     date_trunc('second', t.due_at) as due_at,
     (select n.name from pgrab.registration n where n.id = t.node_id) as node,
-    date_trunc('second', t.last_finished_at) as finished_at
+    date_trunc('second', t.last_finished_at) as finished_at, pgrab_tool.usual(t.durations) as usual
   from pgrab.task t
   where t.status in ('waiting', 'scheduled', 'claimed', 'running', 'parked')
     and ($1::text is null or t.status = $1)
@@ -49,12 +49,12 @@ ended as (
     and ($1 is null or r.ended = $1) and ($2 is null or r.kind = $2) and ($5 is null or r.node = $5)
     and ($3 is null or r.name like $3) and ($4 is null or r.key like $4)
   order by r.finished_at desc limit $7)
-select a.id, a.name, a.kind, a.status, a.attempt, a.due_at, a.node, a.finished_at
+select a.id, a.name, a.kind, a.status, a.attempt, a.due_at, a.node, a.finished_at, a.usual
 from (
   select l.*, 1 as part, null::timestamptz as ended_at from live l
   union all
-  select e.id, e.name, e.kind, e.ended, e.attempt, null, e.node, date_trunc('second', e.finished_at), 2,
-    e.finished_at
+  select e.id, e.name, e.kind, e.ended, e.attempt, null, e.node, date_trunc('second', e.finished_at),
+    null, 2, e.finished_at
   from ended e) a
 order by a.part, a.ended_at desc, a.id desc
 limit $7

@@ -5,7 +5,8 @@
 -- $8 limit.
 :tasks_page
 select case when q.searched is null then row_to_json((select x from (
-    select q.id, q.name, q.kind, q.status, q.attempt, q.due_at, q.node, q.finished_at) x)) end as row,
+    select q.id, q.name, q.kind, q.status, q.attempt, q.due_at, q.node, q.finished_at,
+      q.usual) x)) end as row,
   q.cursor, q.searched
 from q
 order by q.part desc, q.ended_at desc, q.id desc

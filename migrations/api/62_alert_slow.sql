@@ -1,0 +1,70 @@
+-- Runs that take longer than usual, and fires that begin late.  One node looks at them while some alert wants
+-- to hear of it, and writes each down once, as an event: so a digest can tell of it, too.
+
+create or replace function pgrab_internal.slow_why(t pgrab_internal.task) returns text
+language sql immutable
+return case when t.slow_after is not null then format('longer than slow_after (%s)', t.slow_after)
+  else format('95 %% of its last runs took no longer than %s', pgrab_tool.usual(t.durations, 0.95)) end;
+comment on function pgrab_internal.slow_why(pgrab_internal.task) is 'Why a run that is slow counts as slow.';
+
+create or replace function pgrab_internal.slow_notice(t pgrab_internal.task, p_node text) returns void
+language plpgsql as $$
+begin
+  t.last_error := pgrab_internal.slow_why(t);
+  perform pgrab_internal.event('slow', session_user, t,
+    jsonb_build_object('since', t.started_at, 'why', t.last_error));
+  perform pgrab_internal.notice_add('slow', t,
+    (t.id, 'slow', t.started_at, 0, null)::pgrab_internal.incident, p_node);
+end $$;
+comment on function pgrab_internal.slow_notice(pgrab_internal.task, text) is
+  'Writes down that a run takes longer than usual.';
+
+create or replace function pgrab_internal.slow_note(p_most integer) returns bigint
+language sql as $$
+  with slow as materialized (
+    select row(t.*)::pgrab_internal.task as t
+    from pgrab_tool.in_hand() t
+    where t.status = 'running'
+      and t.started_at < statement_timestamp() - pgrab_internal.slow_after(row(t.*)::pgrab_internal.task)
+      and not exists (
+        select from pgrab.event e
+        where e.task_id = any (array[t.id]) and e.what = 'slow' and e.at >= t.started_at)
+    limit p_most)
+  select count(pgrab_internal.slow_notice(s.t, pgrab_internal.node_of((s.t).node_id))) from slow s
+$$;
+comment on function pgrab_internal.slow_note(integer) is
+  'Writes down the runs that have become slow, each once. Returns how many.';
+
+-- Of a backlog the first thousand are looked at; and no task is written down twice in an hour.
+create or replace function pgrab_internal.late_note() returns void
+language sql as $$
+  select pgrab_internal.event('late', session_user, t, jsonb_build_object('fire_at', t.fire_at, 'why',
+    pgrab_internal.why(t)))
+  from pgrab_tool.due_first(statement_timestamp() - interval '1 minute', '{scheduled,claimed}', 1000) t
+  where not exists (
+    select from pgrab.event e
+    where e.task_id = any (array[t.id]) and e.what = 'late'
+      and e.at > statement_timestamp() - interval '1 hour')
+  limit 100
+$$;
+comment on function pgrab_internal.late_note() is
+  'Writes down what has been late for more than a minute, 100 tasks at most.';
+
+-- Serves: tell.sql.
+create or replace function pgrab_internal.slow_tick() returns bigint
+language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+  c_events constant text[] := array(
+    select distinct e from pgrab.alert a cross join unnest(a.events) e
+    where a.enabled and a.events && '{slow,digest}');
+begin
+  if c_events = '{}' or not pgrab_internal.duty_take('slow', '5 s') then
+    return 0;
+  end if;
+  if 'digest' = any (c_events) then
+    perform pgrab_internal.late_note();
+  end if;
+  return pgrab_internal.slow_note(1000);
+end $$;
+comment on function pgrab_internal.slow_tick() is
+  'Every few seconds, on one node: writes down what has become slow, or is late, each once.';
