@@ -122,8 +122,8 @@ begin atomic
       timezone(p_timezone, d.day + make_interval(days => pgrab_internal.month_days(p_days, d.most))) as until
     from (
       select date_trunc('day', timezone(p_timezone, statement_timestamp())) as day,
-        greatest(p_limit, 10) as most)
-      d),
+        greatest(p_limit, 10) as most
+      from pgrab_internal.zone_check(p_timezone)) d),
   run as materialized (
     select r.*, date_bin('1 hour', r.at, s.since) as hour
     from span s cross join lateral pgrab_internal.month_runs(s.until, s.most) r),
