@@ -162,12 +162,12 @@ put_cut(struct buf *out, const char *value)
 void
 page_value(struct call *c, const char *column, const char *value)
 {
-	static const char *const ids[] = {"id", "task_id", "root", NULL};
+	static const char *const ids[] = {"id", "task_id", NULL}, *const chains[] = {"root", NULL};
 	static const char *const states[] = {"status", "outcome", "state", "verdict", "last_outcome", NULL};
 	static const char *const letters = "abcdefghijklmnopqrstuvwxyz_";
 
-	if (is_one_of(column, ids)) {
-		buf_adds(&c->out, "<a href=\"/tasks/");
+	if (is_one_of(column, ids) || is_one_of(column, chains)) {
+		buf_adds(&c->out, is_one_of(column, ids) ? "<a href=\"/tasks/" : "<a href=\"/chains/");
 		html_url(&c->out, value);
 		buf_adds(&c->out, "\">");
 		html_text(&c->out, value);

@@ -53,10 +53,13 @@ void page_month(struct call *c, struct db *db);
 /* page_plot.c: how long the last runs took and how late they began; the rows of serve_rates, each with a link
  * to a timeline of that span. */
 void page_last_runs(struct call *c, const PGresult *runs);
-void page_load(struct call *c, const PGresult *r); /* of cli_load, crew by crew */
+void page_load(struct call *c, const PGresult *r);  /* of cli_load, crew by crew */
+void page_batch(struct call *c, const PGresult *r); /* of serve_batch */
 void page_rates(struct call *c, const PGresult *r, const char *heading, const char *span);
-/* page_svg.c: the chain as a graph. */
-void page_graph(struct call *c, const PGresult *links, const char *id);
+/* page_chain.c */
+void page_chain(struct call *c, struct db *db);
+/* page_svg.c: a run of a chain as a graph; links: of serve_chain. */
+void page_graph(struct call *c, const PGresult *links, const char *id, const char *run);
 /* page_act.c */
 void page_act_tasks(struct call *c, struct db *db);
 void page_act_node(struct call *c, struct db *db);

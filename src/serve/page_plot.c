@@ -225,3 +225,32 @@ page_load(struct call *c, const PGresult *r)
 		put_numbers(c, r);
 	buf_adds(&c->out, "<p><a href=\"/month\">The whole month</a></p>\n");
 }
+
+/* How far a batch is: a bar of what its members are. */
+void
+page_batch(struct call *c, const PGresult *r)
+{
+	static const struct {
+		const char *column, *class;
+	} parts[] = {
+	    {"succeeded", "succeeded"}, {"failed", "failed"}, {"running", "running"}, {"waiting", "none"}};
+	double members = PQntuples(r) > 0 ? db_double(r, 0, PQfnumber(r, "members")) : 0, x = 0;
+
+	if (members <= 0)
+		return;
+	page_heading(c, "Its members");
+	buf_adds(&c->out,
+	    "<svg class=\"timeline lines\" viewBox=\"0 0 600 20\" width=\"600\" height=\"20\" "
+	    "role=\"img\" aria-label=\"How many members have ended: the numbers are below\">\n");
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		double n = db_double(r, 0, PQfnumber(r, parts[i].column)), width = n / members * 600;
+
+		buf_addf(&c->out,
+		    "<rect class=\"b-%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"><title>%.0f "
+		    "%s</title></rect>\n",
+		    parts[i].class, x, width, n, parts[i].column);
+		x += width;
+	}
+	buf_adds(&c->out, "</svg>\n");
+	page_table(c, r, 1, "", false);
+}

@@ -1,15 +1,44 @@
-/* A chain as a drawing. */
+/* A run of a chain as a drawing: each link, or levels of links when there are too many. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "serve/escape.h"
 #include "serve/page.h"
 
-#define BOX_W      180
-#define BOX_H      44
-#define GAP_X      60
-#define GAP_Y      16
-#define LAYERS_MAX 200
+#define BOX_W     190
+#define BOX_H     44
+#define GAP_X     50
+#define GAP_Y     16
+#define LINKS_MAX 100 /* that are drawn each */
+#define BOXES_MAX 40  /* of levels */
+#define PER_ROW   5   /* of those */
+#define NAME_MAX  24
+
+/* Where the links of a graph go: columns of serve_chain. */
+struct graph {
+	const PGresult *links;
+	const char *id, *run;
+	int n, name, status, depth, parents, started, seconds, critical;
+};
+
+struct place {
+	int x, y;
+};
+
+static struct graph
+graph_of(const PGresult *links, const char *id, const char *run)
+{
+	return (struct graph){links, id, run, PQntuples(links), PQfnumber(links, "name"),
+	    PQfnumber(links, "status"), PQfnumber(links, "depth"), PQfnumber(links, "parents"),
+	    PQfnumber(links, "started_at"), PQfnumber(links, "seconds"), PQfnumber(links, "critical")};
+}
+
+static int
+depth_of(const struct graph *g, int row)
+{
+	return (int)db_int64(g->links, row, g->depth);
+}
 
 /* The letters of one of our words, for a class. */
 static void
@@ -19,6 +48,22 @@ put_class(struct buf *out, const char *word)
 		if ((*word >= 'a' && *word <= 'z') || *word == '_')
 			buf_addc(out, *word);
 	}
+}
+
+/* As much of a name as fits a box; never half a character. */
+static void
+put_name(struct buf *out, const char *name)
+{
+	struct buf cut = {0};
+	int n = 0;
+
+	for (; *name != '\0' && n <= NAME_MAX; name++) {
+		n += (*name & 0xc0) != 0x80;
+		if (n <= NAME_MAX)
+			buf_addc(&cut, *name);
+	}
+	html_text(out, buf_str(&cut));
+	buf_fini(&cut);
 }
 
 /* Where the link of that id is, or -1. */
@@ -32,70 +77,178 @@ find_link(const PGresult *links, const char *id, size_t n)
 	return -1;
 }
 
-struct place {
-	int x, y;
-};
+static void
+put_edge(struct buf *o, struct place from, struct place to, bool critical)
+{
+	int x = from.x + BOX_W, y = from.y + BOX_H / 2, end_y = to.y + BOX_H / 2;
+
+	buf_addf(o, "<path class=\"edge%s\" d=\"M%d %d C%d %d %d %d %d %d\"/>\n", critical ? " way" : "", x,
+	    y, x + GAP_X / 2, y, to.x - GAP_X / 2, end_y, to.x, end_y);
+}
 
 static void
-put_edges(struct buf *o, const PGresult *links, int row, const struct place *at)
+put_edges(struct buf *o, const struct graph *g, int row, const struct place *at)
 {
-	const char *parents = db_text(links, row, 4);
+	const char *parents = db_text(g->links, row, g->parents);
 
 	for (size_t n; *parents != '\0'; parents += n + (parents[n] == ',')) {
 		n = strcspn(parents, ",");
-		int p = find_link(links, parents, n);
+		int p = find_link(g->links, parents, n);
 
 		if (p >= 0)
-			buf_addf(o, "<path class=\"edge\" d=\"M%d %d C%d %d %d %d %d %d\"/>\n",
-			    at[p].x + BOX_W, at[p].y + BOX_H / 2, at[p].x + BOX_W + GAP_X / 2,
-			    at[p].y + BOX_H / 2, at[row].x - GAP_X / 2, at[row].y + BOX_H / 2, at[row].x,
-			    at[row].y + BOX_H / 2);
+			put_edge(o, at[p], at[row],
+			    db_bool(g->links, row, g->critical) && db_bool(g->links, p, g->critical));
 	}
 }
 
 static void
-put_box(struct buf *o, const PGresult *links, int row, const struct place *at, const char *id)
+put_rect(struct buf *o, const char *class, struct place at)
 {
-	buf_adds(o, "<a href=\"/tasks/");
-	html_url(o, db_text(links, row, 0));
-	buf_addf(o, "\"><g class=\"link%s\"><rect class=\"b-",
-	    strcmp(db_text(links, row, 0), id) == 0 ? " here" : "");
-	put_class(o, db_text(links, row, 2));
-	buf_addf(o, "\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\"/><text x=\"%d\" y=\"%d\">",
-	    at->x, at->y, BOX_W, BOX_H, at->x + 10, at->y + 18);
-	html_text(o, db_text(links, row, 1));
-	buf_addf(o, "</text><text class=\"dim\" x=\"%d\" y=\"%d\">", at->x + 10, at->y + 35);
-	html_text(o, db_text(links, row, 2));
+	buf_adds(o, "<rect class=\"b-");
+	put_class(o, class);
+	buf_addf(o, "\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\"/>", at.x, at.y, BOX_W, BOX_H);
+}
+
+/* The second line of a box: "done 03:00:12 for 4 s". */
+static void
+put_when(struct buf *o, const struct graph *g, int row)
+{
+	const char *started = db_text(g->links, row, g->started);
+
+	buf_adds(o, db_text(g->links, row, g->status));
+	if (strlen(started) >= 19)
+		buf_addf(o, " %.8s", started + 11);
+	if (*db_text(g->links, row, g->seconds) != '\0')
+		buf_addf(o, " for %.4g s", db_double(g->links, row, g->seconds));
+}
+
+static void
+put_box(struct buf *o, const struct graph *g, int row, struct place at)
+{
+	const char *id = db_text(g->links, row, 0);
+
+	buf_addf(o, "<a href=\"/tasks/%s\"><g class=\"link%s%s\">", id, strcmp(id, g->id) == 0 ? " here" : "",
+	    db_bool(g->links, row, g->critical) ? " way" : "");
+	put_rect(o, db_text(g->links, row, g->status), at);
+	buf_addf(o, "<text x=\"%d\" y=\"%d\">", at.x + 10, at.y + 18);
+	put_name(o, db_text(g->links, row, g->name));
+	buf_addf(o, "</text><text class=\"dim\" x=\"%d\" y=\"%d\">", at.x + 10, at.y + 35);
+	put_when(o, g, row);
 	buf_adds(o, "</text></g></a>\n");
 }
 
-/* links: id, name, status, depth, parents ("1,2"), in the order of depth; id: the task whose page it is. */
-void
-page_graph(struct call *c, const PGresult *links, const char *id)
+static void
+begin(struct buf *o, const struct graph *g, int width, int height)
 {
-	int n = PQntuples(links), count[LAYERS_MAX] = {0}, deepest = 0, widest = 0;
-	struct place *at = calloc((size_t)n + 1, sizeof *at);
-	struct buf *o = &c->out;
+	buf_addf(o,
+	    "<div class=\"wide\"><svg class=\"graph\" width=\"%d\" height=\"%d\" role=\"group\" "
+	    "aria-labelledby=\"graph-t graph-d\"><title id=\"graph-t\">The chain: %d tasks</title>"
+	    "<desc id=\"graph-d\">From left to right, in the order of their dependencies. The thick line is "
+	    "the "
+	    "critical path.</desc>\n",
+	    width, height, g->n);
+}
 
-	if (n < 2 || at == NULL)
+static void
+put_links(struct buf *o, const struct graph *g)
+{
+	int *count = calloc((size_t)g->n + 1, sizeof *count), deepest = 0, widest = 0;
+	struct place *at = calloc((size_t)g->n + 1, sizeof *at);
+
+	if (count == NULL || at == NULL)
 		goto out;
-	for (int row = 0; row < n; row++) {
-		int depth = (int)db_int64(links, row, 3);
+	for (int row = 0; row < g->n; row++) {
+		int depth = depth_of(g, row) < g->n ? depth_of(g, row) : g->n - 1;
 
-		depth = depth < 0 ? 0 : depth >= LAYERS_MAX ? LAYERS_MAX - 1 : depth;
 		at[row] = (struct place){depth * (BOX_W + GAP_X) + 2, count[depth]++ * (BOX_H + GAP_Y) + 2};
 		deepest = depth > deepest ? depth : deepest;
 		widest = count[depth] > widest ? count[depth] : widest;
 	}
-	buf_addf(o,
-	    "<div class=\"wide\"><svg class=\"graph\" width=\"%d\" height=\"%d\" role=\"img\" "
-	    "aria-label=\"The chain: %d tasks\">\n",
-	    (deepest + 1) * (BOX_W + GAP_X), widest * (BOX_H + GAP_Y) + 4, n);
-	for (int row = 0; row < n; row++)
-		put_edges(o, links, row, at);
-	for (int row = 0; row < n; row++)
-		put_box(o, links, row, &at[row], id);
+	begin(o, g, (deepest + 1) * (BOX_W + GAP_X), widest * (BOX_H + GAP_Y) + 4);
+	for (int row = 0; row < g->n; row++)
+		put_edges(o, g, row, at);
+	for (int row = 0; row < g->n; row++)
+		put_box(o, g, row, at[row]);
 	buf_adds(o, "</svg></div>\n");
 out:
+	free(count);
 	free(at);
+}
+
+/* Levels that one box stands for. */
+struct levels {
+	int first, last, links, parked, running, done, critical; /* critical: a row, or -1 */
+};
+
+static void
+count_link(const struct graph *g, int row, struct levels *l)
+{
+	const char *status = db_text(g->links, row, g->status);
+
+	l->links++;
+	l->done += strcmp(status, "done") == 0;
+	l->parked += strcmp(status, "parked") == 0 || strcmp(status, "failed") == 0;
+	l->running += strcmp(status, "running") == 0;
+	if (db_bool(g->links, row, g->critical) &&
+	    (l->critical < 0 ||
+		db_double(g->links, row, g->seconds) > db_double(g->links, l->critical, g->seconds)))
+		l->critical = row;
+}
+
+/* A box for the levels, with the longest of their links on the critical path. */
+static void
+put_levels(struct buf *o, const struct graph *g, const struct levels *l, struct place at)
+{
+	buf_addf(o, "<a href=\"/chains/%s?run=%s&amp;from=%d&amp;until=%d#links\"><g class=\"link\">", g->id,
+	    g->run, l->first, l->last);
+	put_rect(o,
+	    l->parked > 0         ? "parked"
+	    : l->running > 0      ? "running"
+	    : l->done == l->links ? "done"
+				  : "",
+	    at);
+	buf_addf(o, "<text x=\"%d\" y=\"%d\">%d links, %d done", at.x + 10, at.y + 18, l->links, l->done);
+	if (l->parked > 0)
+		buf_addf(o, ", %d failed", l->parked);
+	buf_addf(o, "</text><text class=\"dim\" x=\"%d\" y=\"%d\">", at.x + 10, at.y + 35);
+	if (l->critical >= 0) {
+		put_name(o, db_text(g->links, l->critical, g->name));
+		buf_addf(o, " %.4g s", db_double(g->links, l->critical, g->seconds));
+	}
+	buf_adds(o, "</text></g></a>\n");
+}
+
+static void
+put_folded(struct buf *o, const struct graph *g)
+{
+	int deepest = depth_of(g, g->n - 1), per = deepest / BOXES_MAX + 1, boxes = deepest / per + 1,
+	    row = 0;
+
+	begin(o, g, PER_ROW * (BOX_W + GAP_X), ((boxes - 1) / PER_ROW + 1) * (BOX_H + GAP_Y) + 4);
+	for (int box = 0; box < boxes; box++) {
+		struct levels l = {box * per, (box + 1) * per - 1, 0, 0, 0, 0, -1};
+		struct place at = {box % PER_ROW * (BOX_W + GAP_X) + 2, box / PER_ROW * (BOX_H + GAP_Y) + 2},
+			     next = {at.x + BOX_W + GAP_X, at.y};
+
+		for (; row < g->n && depth_of(g, row) <= l.last; row++)
+			count_link(g, row, &l);
+		put_levels(o, g, &l, at);
+		if (box + 1 < boxes && (box + 1) % PER_ROW != 0)
+			put_edge(o, at, next, true);
+	}
+	buf_adds(o,
+	    "</svg></div>\n<p class=\"dim\">Too many links to draw each: a box stands for all of a level, "
+	    "and names the longest of them on the critical path. It is a link to them.</p>\n");
+}
+
+/* links: of serve_chain, in the order of depth. */
+void
+page_graph(struct call *c, const PGresult *links, const char *id, const char *run)
+{
+	struct graph g = graph_of(links, id, run);
+
+	if (g.n > LINKS_MAX)
+		put_folded(&c->out, &g);
+	else if (g.n > 1)
+		put_links(&c->out, &g);
 }

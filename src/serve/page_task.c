@@ -158,22 +158,25 @@ put_list(struct call *c, const char *heading, const PGresult *r)
 }
 
 struct parts {
-	PGresult *fields, *explain, *fires, *links, *steps, *runs, *edits, *output;
+	PGresult *fields, *explain, *fires, *links, *steps, *runs, *edits, *output, *batch;
 };
 
 /* A task that has ended is explained by its runs. */
 static bool
 ask_rest(struct call *c, struct db *db, struct parts *p)
 {
-	const char *id[] = {field(p->fields, "id")}, *last[] = {id[0], "100"}, *edits[] = {id[0], NULL, "50"};
+	const char *id[] = {field(p->fields, "id")}, *last[] = {id[0], "100"}, *edits[] = {id[0], NULL, "50"},
+		   *chain[] = {id[0], NULL, "2000"};
 
 	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
-	       page_ask(c, db, "serve_graph", 1, id, &p->links) &&
+	       page_ask(c, db, "serve_chain_page", 3, chain, &p->links) &&
 	       page_ask(c, db, "cli_show_steps", 1, id, &p->steps) &&
 	       page_ask(c, db, "serve_task_runs", 2, last, &p->runs) &&
 	       page_ask(c, db, "cli_diff", 3, edits, &p->edits) &&
 	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
-	       page_ask(c, db, "serve_output", 1, id, &p->output);
+	       page_ask(c, db, "serve_output", 1, id, &p->output) &&
+	       (strcmp(field(p->fields, "kind"), "batch") != 0 ||
+		   page_ask(c, db, "serve_batch", 1, id, &p->batch));
 }
 
 static void
@@ -188,10 +191,14 @@ put_parts(struct call *c, const struct parts *p)
 	put_block(c, "Command", field(f, "command"));
 	put_block(c, "Arguments", field(f, "args"));
 	put_list(c, "Why it is not running", p->explain);
+	if (p->batch != NULL)
+		page_batch(c, p->batch);
 	put_list(c, "Next fires", p->fires);
 	if (PQntuples(p->links) > 1) {
 		page_heading(c, "Its chain");
-		page_graph(c, p->links, field(f, "id"));
+		page_graph(c, p->links, field(f, "id"), "");
+		buf_addf(&c->out, "<p><a href=\"/chains/%s\">Its runs and their critical path</a></p>\n",
+		    field(f, "id"));
 	}
 	put_list(c, "Steps", p->steps);
 	page_heading(c, "Runs");
@@ -238,4 +245,5 @@ page_task(struct call *c, struct db *db)
 	PQclear(p.runs);
 	PQclear(p.edits);
 	PQclear(p.output);
+	PQclear(p.batch);
 }

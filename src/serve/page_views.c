@@ -186,7 +186,7 @@ nodes(struct call *c, struct db *db)
 static void
 chains(struct call *c, struct db *db)
 {
-	const char *params[] = {NULL, "500"};
+	const char *params[] = {NULL, "200"};
 	PGresult *r = NULL, *batches = NULL;
 
 	if (page_ask_shared(c, db, "cli_chains", 2, params, &r) &&
@@ -292,6 +292,7 @@ const struct route page_routes[] = {
     SHOW("/timeline", page_timeline),
     SHOW("/month", page_month),
     SHOW("/chains", chains),
+    SHOW("/chains/*", page_chain),
     SHOW("/nodes", nodes),
     ACT("/nodes/*", page_act_node),
     SHOW("/limits", limits),

@@ -1,7 +1,7 @@
 -- What is read of chains: outputs that are handed down, pictures.
 begin;
 \ir chain.inc
-select plan(16);
+select plan(23);
 set local timezone = 'UTC';
 
 -- what comes down
@@ -59,6 +59,35 @@ select is((select string_agg(gate || ' ' || verdict, ', ') from pgrab.explain(3)
 select pg_temp.ends(1); select pg_temp.ends(2); select pg_temp.ends(3);
 select is((select string_agg(task || ' ' || outcome, '/' order by path) from pgrab.chains where root = 1),
   'extract succeeded/  clean succeeded/    load succeeded', 'an ended chain can be drawn too');
+select pg_temp.fresh();
+
+-- what decided when it ended
+insert into pgrab.task (id, name, kind, schedule) overriding system value
+values (1, 'extract', 'noop', '@yearly');
+insert into pgrab.task (id, name, kind, parent_id) overriding system value values
+  (2, 'quick', 'noop', 1), (3, 'slow', 'noop', 1), (4, 'join', 'noop', 2);
+insert into pgrab.edge values (3, 4);
+select pgrab.run_now(1) \g /dev/null
+select pg_temp.ends(i) from generate_series(1, 4) i \g /dev/null
+update pgrab.run r set started_at = now() + s * interval '1 s', finished_at = now() + f * interval '1 s'
+from (values (1, 0, 1), (2, 1, 2), (3, 2, 5), (4, 7, 8)) x(id, s, f) where r.task_id = x.id;
+create temp table past as select chain_id from pgrab.run where task_id = 1;
+select results_eq('select l.id, l.depth, l.waited, l.seconds, l.critical
+  from past, pgrab.chain_graph(chain_id) l',
+  $$values (1::bigint, 0, null::float8, 1::float8, true), (2, 1, 0, 1, false), (3, 1, 1, 3, true),
+    (4, 2, 2, 1, true)$$, 'the times of a run, and its critical path');
+select is((select parents from past, pgrab.chain_graph(chain_id) where id = 4), '{2,3}'::bigint[],
+  'with its parents');
+update pgrab.task set parent_id = 1 where id = 4;
+select is((select parents from past, pgrab.chain_graph(chain_id) where id = 4), '{2,3}'::bigint[],
+  'as they were in that run, whatever became of them');
+select is((select count(*) from pgrab.chain_graph(-1)), 0::bigint, 'no such run');
+select is(pgrab_internal.chain_critical('{1,2,3}', array['2026-01-01', 'infinity', null]::timestamptz[],
+  '{2,3}', '{1,2}'), '{2,1}', 'what is running decides');
+select is(pgrab_internal.chain_critical('{1}', '{null}', null, null), '{}',
+  'of what has not begun nothing does');
+select is(pgrab_internal.chain_critical('{1,2}', '{2026-01-01,2026-01-02}', '{1,2}', '{2,1}'), '{2,1}',
+  'it comes to an end in a circle, too');
 select pg_temp.fresh();
 
 -- what a year of history costs: a link that starts, a cancel and a delete read no older day

@@ -191,6 +191,45 @@ def test_pages_of_many_tasks_are_short_and_quick(db, serving):
     assert seen < 120_000, f"all pages together have {seen} bytes"
 
 
+def test_a_chain_shows_its_runs_and_what_decided_when_it_ended(db, nodes, serving):
+    root = db.add(kind="noop", name="extract", schedule="@yearly")
+    slow = db.add(kind="shell", name="slow", command="sleep 0.3", parent_id=root)
+    db.add(kind="noop", name="quick", parent_id=root)
+    last = db.add(kind="shell", name="publish", command="exit 1", max_attempts=1, parent_id=slow)
+    nodes.start("n1", allow="shell,noop")
+    db.query("select pgrab.run_now(%s)", root)
+    db.wait("select exists (select from pgrab.chain_runs where result = 'failed')")
+    serve = serving()
+    page = Visitor(serve).get(f"/chains/{last}")
+    ways = [tag for tag, attrs in page.elements if "way" in (attrs.get("class") or "").split()]
+    assert ways.count("path") == 2 and ways.count("g") == 3, ways
+    run = db.one("select chain_id from pgrab.chain_runs where result = 'failed'")
+    graph = serve.api("GET", f"/chains/{root}/graph?run={run}")
+    assert [link["name"] for link in graph if link["critical"]] == ["extract", "slow", "publish"], graph
+    runs = serve.api("GET", f"/chains/{root}/runs")
+    assert [(run["result"], run["links"], run["failed"]) for run in runs if run["result"] != "running"] == [("failed", 4, 1)]
+    assert not any(link["critical"] for link in serve.api("GET", f"/chains/{root}/graph"))
+    assert "There is no such run" in " ".join(Visitor(serve).get(f"/chains/{root}?run=999").words)
+
+
+def test_a_chain_of_a_thousand_links_is_folded_by_level(db, serving):
+    root = db.add(kind="noop", name="wide", schedule="@yearly")
+    db.query("insert into pgrab.task (kind, name, parent_id) select 'noop', 'link ' || g, %s from generate_series(1, 1000) g", root)
+    answer = serving().get(f"/chains/{root}")
+    page = Reader(answer.text)
+    assert answer.status == 200 and len(answer.text) < 120_000
+    assert len([1 for tag, attrs in page.elements if tag == "g"]) == 2
+    assert "1000 links, 0 done" in page.words, page.words
+    assert [a["href"] for tag, a in page.elements if "from=1&until=1" in a.get("href", "")]
+
+
+def test_a_batch_shows_how_far_it_is(db, serving):
+    batch = db.add(kind="batch", name="import")
+    db.query("insert into pgrab.task (kind, batch) select 'noop', %s from generate_series(1, 3)", batch)
+    page = Visitor(serving()).get(f"/tasks/{batch}")
+    assert "Its members" in page.words and "3 waiting" in page.words, page.words
+
+
 def test_the_history_says_when_a_run_started_and_how_long_it_waited(db, nodes, serving):
     task = db.add(kind="shell", command="exit 3", max_attempts=1, run_at="2026-01-01 03:00Z")
     nodes.start(allow="shell")

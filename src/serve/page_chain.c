@@ -1,0 +1,135 @@
+/* The page of one chain: a run of it, which decided how long it took, and its other runs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/escape.h"
+#include "serve/page.h"
+
+#define LINKS_SHOWN 100
+
+static const char *
+text(const PGresult *r, int row, const char *column)
+{
+	return db_text(r, row, PQfnumber(r, column));
+}
+
+/* The list to choose from. */
+static void
+put_runs(struct call *c, const PGresult *runs, const char *id, const char *run)
+{
+	buf_adds(&c->out, "<nav class=\"zoom\" aria-label=\"Runs\">");
+	for (int row = 0; row < PQntuples(runs); row++) {
+		const char *at = *text(runs, row, "fire_at") != '\0' ? text(runs, row, "fire_at")
+								     : text(runs, row, "started_at");
+
+		buf_addf(&c->out, "<a href=\"/chains/%s?run=%s\"%s>%.19s %s</a>\n", id,
+		    text(runs, row, "run"),
+		    strcmp(text(runs, row, "run"), run) == 0 ? " aria-current=\"true\"" : "", at,
+		    text(runs, row, "result"));
+	}
+	buf_adds(&c->out, "</nav>\n");
+}
+
+/* Rows of a condition as a table: what is copied keeps the columns. */
+static PGresult *
+links_where(const PGresult *links, bool (*is)(const PGresult *, int, const int *), const int *span)
+{
+	PGresult *some = PQcopyResult(links, PG_COPYRES_ATTRS);
+
+	for (int row = 0, to = 0; some != NULL && row < PQntuples(links) && to < LINKS_SHOWN; row++) {
+		if (!is(links, row, span))
+			continue;
+		for (int col = 0; col < PQnfields(links); col++) {
+			if (!PQsetvalue(some, to, col, PQgetvalue(links, row, col),
+				PQgetisnull(links, row, col) ? -1 : PQgetlength(links, row, col)))
+				break;
+		}
+		to++;
+	}
+	return some;
+}
+
+static bool
+is_critical(const PGresult *links, int row, const int *span)
+{
+	(void)span;
+	return db_bool(links, row, PQfnumber(links, "critical"));
+}
+
+static bool
+is_between(const PGresult *links, int row, const int *span)
+{
+	int depth = (int)db_int64(links, row, PQfnumber(links, "depth"));
+
+	return depth >= span[0] && depth <= span[1];
+}
+
+static void
+put_some(
+    struct call *c, const PGresult *links, bool (*is)(const PGresult *, int, const int *), const int *span)
+{
+	PGresult *some = links_where(links, is, span);
+
+	page_table(c, some, some == NULL ? 0 : PQntuples(some), "None.", false);
+	if (some != NULL && PQntuples(some) == LINKS_SHOWN)
+		buf_adds(&c->out, "<p class=\"dim\">The first hundred.</p>\n");
+	PQclear(some);
+}
+
+static int
+level(const struct call *c, const char *name, int fallback)
+{
+	const char *given = call_query(c, name);
+
+	return given == NULL ? fallback : (int)strtol(given, NULL, 10);
+}
+
+static void
+put_page(struct call *c, const char *id, const PGresult *runs, const PGresult *links, const char *run)
+{
+	const int span[] = {level(c, "from", 0), level(c, "until", 1000000)};
+
+	struct buf title = {0};
+
+	buf_addf(&title, "Chain: %s", PQntuples(links) > 0 ? text(links, 0, "name") : id);
+	page_begin(c, buf_str(&title), true);
+	buf_fini(&title);
+	put_runs(c, runs, id, run);
+	if (PQntuples(links) == 0) {
+		buf_adds(&c->out,
+		    "<p class=\"dim\">There is no such run of a chain, or it has more than 5000 links: "
+		    "<code>pgrab chains --run</code> draws it.</p>\n");
+	} else {
+		page_graph(c, links, id, run);
+		page_heading(c, "The critical path: what decided when it ended");
+		put_some(c, links, is_critical, span);
+		buf_adds(&c->out, "<h2 id=\"links\">Links</h2>\n");
+		put_some(c, links, is_between, span);
+	}
+	page_heading(c, "Runs");
+	page_table(c, runs, PQntuples(runs), "It has not run yet.", false);
+	page_end(c);
+}
+
+void
+page_chain(struct call *c, struct db *db)
+{
+	const char *name[] = {c->part[0]}, *asked = call_query(c, "run");
+	PGresult *id = NULL, *runs = NULL, *links = NULL;
+
+	if (page_ask(c, db, "cli_id", 1, name, &id)) {
+		const char *task[] = {db_text(id, 0, 0), "20"};
+
+		if (page_ask_shared(c, db, "serve_chain_runs", 2, task, &runs)) {
+			const char *run =
+			    asked != NULL || PQntuples(runs) == 0 ? asked : text(runs, 0, "run");
+			const char *which[] = {task[0], run, "5000"};
+
+			if (page_ask_shared(c, db, "serve_chain_page", 3, which, &links))
+				put_page(c, task[0], runs, links, run == NULL ? "" : run);
+		}
+	}
+	PQclear(id);
+	PQclear(runs);
+	PQclear(links);
+}
