@@ -70,6 +70,11 @@ create table pgrab.task (
   limit_key        text,
   wait_for         text,
   signal_by        text,
+  -- as traceparent_fine(): a setting that is no trace context keeps no task from being inserted
+  traceparent      text        default case when current_setting('pgrab.traceparent', true)
+      like '00-________________________________-________________-__'
+    then substring(current_setting('pgrab.traceparent', true)
+      from '^00-0*[1-9a-f][0-9a-f]*-0*[1-9a-f][0-9a-f]*-[0-9a-f]+$') end,
   key              text,
   name             text,
   source           text        not null default '',
@@ -206,6 +211,9 @@ comment on column pgrab.task.wait_for is
   'Name of a signal: each fire of the task starts only after pgrab.signal() has sent it. Null: none.';
 comment on column pgrab.task.signal_by is
   'A role whose members may send its signals, beside those who may control the task. Null: none.';
+comment on column pgrab.task.traceparent is
+  'The trace (W3C) that its runs belong to, and the span that they are children of. Default: that of the '
+  'setting pgrab.traceparent, if the task runs once; of a link, its parent''s. Null: none.';
 comment on column pgrab.task.key is
   'At most one live task per key: insert ... on conflict (key) do update makes a file of tasks idempotent.';
 comment on column pgrab.task.name is 'A label for readers; it need not be unique.';
@@ -339,6 +347,7 @@ create table pgrab.run (
   definition       jsonb,
   steps            jsonb,
   signals          jsonb,
+  traceparent      text,
   constraint run_outcome_check check (
     outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed', 'waited')),
   constraint run_ended_check check (ended in ('done', 'cancelled', 'skipped'))
@@ -375,6 +384,8 @@ comment on column pgrab.run.error is 'Why it did not succeed.';
 comment on column pgrab.run.output is 'What it printed: at most 64 KiB, head and tail, made printable.';
 comment on column pgrab.run.definition is
   'For the run that ended a task: the columns of its definition that were not the default.';
+comment on column pgrab.run.traceparent is
+  'The trace (W3C) that it belonged to, as its task''s. Null: none.';
 comment on column pgrab.run.steps is
   'The steps that this attempt has done: [{"name": "charge", "finished_at": "2026-11-25T19:00:00Z"}, ...]. '
   'Null: none.';

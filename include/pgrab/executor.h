@@ -50,6 +50,11 @@ struct pgrab_run {
 	const char *owner; /* the role whose task it is */
 	/* built-in sql: for a finish on its owner's connection; http: the token of its callback; else NULL */
 	const char *proof;
+
+	/* A node may lack what follows: look at size first. */
+
+	const char
+	    *traceparent; /* W3C trace context, this run being the parent; NULL: it belongs to no trace */
 };
 
 enum pgrab_stop {

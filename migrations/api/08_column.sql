@@ -27,7 +27,8 @@ begin
       string_agg(format('%s as %I', c.fallback, c.name), ', '))
     from pgrab_internal.task_column c
     where not c.system
-      and c.name not in ('key', 'parent_id', 'batch', 'run_at', 'paused', 'source')) into v_defaults;
+      and c.name not in ('key', 'parent_id', 'batch', 'run_at', 'paused', 'source', 'traceparent'))
+    into v_defaults;
   return v_defaults;
 end $$;
 comment on function pgrab_internal.task_defaults() is 'What apply_defaults() says, from the table.';

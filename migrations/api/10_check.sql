@@ -318,6 +318,9 @@ return case
     then 'signal_by: It goes with wait_for, the name of the signal that the task waits for, or with a '
       'handler.'
   when octet_length(t.signal_by) > 63 then 'signal_by: The name of a role is at most 63 bytes long.'
+  when not pgrab_internal.traceparent_fine(t.traceparent)
+    then 'traceparent: A trace context as the W3C defines it: '
+      '00-<32 hexadecimal digits>-<16>-<2>, in lower case, or null.'
   when t.require <> '{}' and octet_length(t.require::text) > 2000
     then 'require: It may be at most 2000 bytes long.'
   when t.require <> '{}' and not pgrab_internal.labels_fine(t.require)

@@ -152,6 +152,7 @@ return t.kind in ('sql', 'shell', 'noop') and t.on_failure is null
   and octet_length(t.source) <= 1000 and t.priority <= 0
   and num_nonnulls(t.starts_at, t.ends_at, t.max_runs, t.expect_within, t.slow_after, t.stall_after, t.keep,
     t.wait_for, t.wait_timeout, t.signal_by) = 0
+  and coalesce(pgrab_internal.traceparent_fine(t.traceparent), true)
   and %s $f$,
     pgrab_internal.task_fallbacks('t.%I = %s', ' and ', '{kind,command,source,paused,priority}'));
 end $do$;
@@ -207,6 +208,7 @@ begin
   end if;
   if t.schedule is not null then
     t.run_at := pgrab_internal.plan_first(t, c_given);
+    t.traceparent := nullif(t.traceparent, current_setting('pgrab.traceparent', true)); -- of one request
   end if;
   t.fire_at := t.run_at;
   t.due_at := case when not t.paused then t.run_at + pgrab_internal.jitter_of(t.id, t.jitter) end;

@@ -176,7 +176,7 @@ comment on function pgrab_sql.settle(text) is
 create or replace function pgrab_sql.check_run(p_id bigint, p_version bigint, p_proof text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform from pgrab.task t
+  perform pgrab_internal.trace_set(t.traceparent, t.id, t.version) from pgrab.task t
   where t.id = p_id and t.version = p_version and t.status = 'running' and t.owner = session_user
     and p_proof = pgrab_internal.run_proof(t.incarnation, t.id, t.version);
   if not found then
@@ -240,7 +240,7 @@ create or replace function pgrab_internal.check_run(p_id bigint, p_version bigin
 returns void
 language plpgsql as $$
 begin
-  perform from pgrab.task t
+  perform pgrab_internal.trace_set(t.traceparent, t.id, t.version) from pgrab.task t
   where t.id = p_id and t.version = p_version and t.incarnation = p_incarnation and t.status = 'running';
   if not found then
     perform pgrab_internal.run_lost(p_id);

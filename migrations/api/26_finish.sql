@@ -57,7 +57,8 @@ begin
           and (t.chain is not null or t.run_at <= t.fire_at) and t.updated_at <= t.claimed_at
         then t.chain is null or (select c.root is null from pgrab.chain c where c.chain = t.chain) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
-      t.owner, t.key, t.name, t.chain, (select c.chain_id from pgrab.chain c where c.chain = t.chain) as run,
+      t.owner, t.key, t.name, t.traceparent, t.chain,
+      (select c.chain_id from pgrab.chain c where c.chain = t.chain) as run,
       pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
         || case when v_edges and t.chain is not null then coalesce(pgrab_internal.edges_above(t.id), '{}')
           else '{}' end as definition,
@@ -65,10 +66,10 @@ begin
   noted as (
     insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
       finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
-      name, output, definition)
+      name, output, definition, traceparent)
     select g.id, g.version, g.incarnation, p_node_id, g.run, g.fire_at, g.claimed_at, g.started_at,
       g.finished_at, g.created_at, g.attempt, g.exit_code, g.truncated, 'succeeded', 'done', g.kind, p_node,
-      g.owner, g.key, g.name, g.output, g.definition
+      g.owner, g.key, g.name, g.output, g.definition, g.traceparent
     from gone g)
   select array_agg((g.id, g.version, g.incarnation, 'succeed', 'running', 'done', 'succeeded', g.finished_at,
     g.chain, g.fire_at, g.chain is not null, g.chain is not null, true, true, false,
@@ -105,17 +106,17 @@ begin
           and t.chain is null and t.run_at <= t.fire_at and t.updated_at <= t.claimed_at
         then not exists (select from pgrab.limit_place l where l.task_id = any (array[t.id])) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
-      t.owner, t.key, t.name, pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
+      t.owner, t.key, t.name, t.traceparent, pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
         as definition),
   noted as (
     insert into pgrab.run (task_id, version, incarnation, node_id, fire_at, claimed_at, started_at,
       finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
-      name, output, definition)
+      name, output, definition, traceparent)
     select g.id, g.version, g.incarnation, p_node_id, g.fire_at, g.claimed_at,
       statement_timestamp() - p_started_us * interval '1 us',
       statement_timestamp() - p_finished_us * interval '1 us', g.created_at, g.attempt, p_exit_code,
       coalesce(p_truncated, false), 'succeeded', 'done', g.kind, p_node, g.owner, g.key, g.name, p_output,
-      g.definition
+      g.definition, g.traceparent
     from gone g)
   select exists (select from pgrab.incident i where i.task_id = any (array[g.id]))
     or exists (select from pgrab.alert a where a.enabled and 'succeeded' = any (a.events))
@@ -257,7 +258,7 @@ begin
       (null, null, null, null, null, null, null, f.started_at, f.finished_at, null, null, f.exit_code,
         f.truncated, o.outcome, null, null, p_node, null, null, null,
         case when f.outcome = 'waited' then 'waits for signal ' else '' end || f.error, f.output, null, null,
-        null)::pgrab_internal.run as run
+        null, null)::pgrab_internal.run as run
     from pgrab_internal.outcome_rows(b) f
       join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version
         and t.incarnation = f.incarnation and case when pgrab_internal.under_way(t.status, t.incarnation)

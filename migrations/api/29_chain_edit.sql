@@ -14,6 +14,7 @@ begin
   t.due_at := null;
   t.fire_at := p.fire_at;
   t.met := 0;
+  t.traceparent := coalesce(t.traceparent, p.traceparent);
   if not pgrab_internal.chain_under_way(t.chain) then
     if p.status = 'parked' then
       perform pgrab_internal.chain_refuse(p.id, t.id, 'it is parked',

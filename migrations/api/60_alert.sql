@@ -146,6 +146,8 @@ begin atomic
     'finished_at', to_json(t.last_finished_at) #>> '{}', 'node', p_node,
     'text', pgrab_internal.alert_text(p_event, c.name, t, i),
     'error', case when p_event <> 'recovered' then t.last_error end))
+    || case when t.traceparent is null then '{}'
+      else jsonb_build_object('traceparent', t.traceparent) end
   from (select pgrab_internal.called(t.id, t.name, t.key) as name) c;
 end;
 comment on function pgrab_internal.alert_facts(text, pgrab_internal.task, pgrab_internal.incident, text) is
@@ -209,7 +211,7 @@ declare
   v_task constant jsonb := jsonb_build_object('name', left('alert: ' || (p_facts ->> 'task'), 200))
     || (p_template - 'events') || jsonb_build_object('source', 'pgrab.alert', 'args',
       pgrab_internal.alert_args(coalesce(p_template ->> 'kind', 'sql'),
-        coalesce(p_template -> 'args', '{}'), p_facts));
+        coalesce(p_template -> 'args', '{}'), p_facts), 'traceparent', p_facts -> 'traceparent');
   v_columns constant text := (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(v_task) k);
   v_before text[];
 begin
@@ -258,7 +260,7 @@ begin
       cross join lateral jsonb_populate_record(null::pgrab_internal.task,
       coalesce(r.definition, '{}') || jsonb_build_object('id', r.task_id, 'name', r.name, 'key', r.key,
         'kind', r.kind, 'owner', r.owner, 'last_outcome', r.outcome, 'last_finished_at', r.finished_at,
-        'source', coalesce(r.definition ->> 'source', ''))) x
+        'traceparent', r.traceparent, 'source', coalesce(r.definition ->> 'source', ''))) x
     where r.ended is not null
     limit 1;
   end if;

@@ -20,7 +20,7 @@ struct options {
 	    *misfire_after, *misfire_limit;
 	char *parent, *run_if;
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
-	char *batch, *wait_for, *wait_timeout, *signal_by;
+	char *batch, *wait_for, *wait_timeout, *signal_by, *traceparent;
 	char *source, *on_failure, *expect_within, *slow_after, *stall_after, *keep;
 	bool paused;
 };
@@ -83,6 +83,7 @@ static const struct option_key keys[] = {
     TEXT("delivery", 0, delivery, "WORD", "at_least_once (default) or at_most_once"),
     TEXT("require", 0, require, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),
     TEXT("limit", 0, limit, "KEY", "counts against this row of pgrab.limit"),
+    TEXT("traceparent", 0, traceparent, "CONTEXT", "the trace (W3C) that its runs belong to"),
     TEXT("source", 0, source, "SOURCE", "which file, team or tool it belongs to"),
     TEXT("on_failure", 0, on_failure, "JSON",
 	"a task to insert when it has failed: '{\"kind\":\"http\",\"command\":\"https://...\"}'"),

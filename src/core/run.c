@@ -93,6 +93,7 @@ run_free(struct run *r)
 	free(r->task.command);
 	free(r->task.owner);
 	free(r->task.proof);
+	free(r->task.traceparent);
 	free(r->end.error);
 	free(r->end.output);
 	free(r);

@@ -33,6 +33,8 @@ store_fill_definition(struct run *r, const PGresult *res, int row)
 	r->task.owner = xstrdup(db_text(res, row, OWNER));
 	if (!PQgetisnull(res, row, PROOF))
 		r->task.proof = xstrdup(db_text(res, row, PROOF));
+	if (!PQgetisnull(res, row, TRACEPARENT))
+		r->task.traceparent = xstrdup(db_text(res, row, TRACEPARENT));
 	/* what cannot be read is the reason why there are none: pgrab_internal.args_for() */
 	if (args_read(args, (size_t)PQgetlength(res, row, ARGS), &r->task.args, &ignored) != RC_OK) {
 		r->task.refused = xstrdup(args);

@@ -25,7 +25,8 @@ enum {
 	FIRE,
 	LIMITED,
 	OWNER,
-	PROOF
+	PROOF,
+	TRACEPARENT
 };
 
 /* The definition, as it was when the run was started. */

@@ -57,6 +57,8 @@ say_which_run(struct child_plan *p, const struct pgrab_run *run)
 	texts_set(&p->env, "PGRAB_ATTEMPT=%" PRId32, run->attempt);
 	texts_set(&p->env, "PGRAB_FENCE=%s", run->fence);
 	texts_set(&p->env, "PGRAB_IDEMPOTENCY_KEY=%" PRId64 "-%s", run->task_id, run->fire_at);
+	if (run->traceparent != NULL)
+		texts_set(&p->env, "TRACEPARENT=%s", run->traceparent);
 }
 
 enum rc

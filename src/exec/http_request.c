@@ -353,6 +353,8 @@ http_request_headers(const struct http_request *r, const struct pgrab_run *run)
 		http_header_add(&list, h->data);
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
 		add_unless_set(&list, ours[i][0], ours[i][1]);
+	if (run->traceparent != NULL)
+		add_unless_set(&list, "traceparent", run->traceparent);
 	if (r->body != NULL)
 		add_unless_set(&list, "Content-Type", body_type(r->body));
 	add_callback(&list, r, run);

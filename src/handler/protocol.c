@@ -37,6 +37,8 @@ protocol_task(struct buf *out, int64_t number, const struct run *r, const char *
 	    out, ",\"attempt\":%" PRId32 ",\"max_attempts\":%" PRId32, r->task.attempt, r->task.max_attempts);
 	buf_addf(out, ",\"fire_at\":\"%s\",\"fence\":\"%s\"", fire_at, fence);
 	buf_addf(out, ",\"timeout\":%.3f", (double)r->task.timeout_us / (double)US_PER_S);
+	if (r->task.traceparent != NULL)
+		buf_addf(out, ",\"traceparent\":\"%s\"", r->task.traceparent);
 	if (r->task.name[0] != '\0') {
 		buf_adds(out, ",\"name\":");
 		protocol_string(out, r->task.name);

@@ -176,7 +176,7 @@ def test_each_list_of_the_columns_of_a_task_has_them_all(db):
     written = set(db.one("select pgrab_internal.written()"))
     assert written <= set(db.one("select array_agg(attname::text) from pg_attribute where attrelid = 'pgrab.task'::regclass and attnum > 0"))
     in_file = set(db.one("select array_agg(k) from jsonb_object_keys(pgrab_internal.apply_defaults()) k"))
-    assert in_file == written - {"key", "run_at", "paused", "source", "parent_id", "batch"}
+    assert in_file == written - {"key", "run_at", "paused", "source", "parent_id", "batch", "traceparent"}
     # one of each, with a value that is not the default
     db.query("insert into pgrab.limit (key, max_running) values ('one', 1)")
     db.query("insert into pgrab.calendar (name) values ('office')")
@@ -185,9 +185,9 @@ def test_each_list_of_the_columns_of_a_task_has_them_all(db):
               "misfire_after": "'2 min'", "misfire_limit": "7", "starts_at": "now()", "ends_at": "now() + interval '1 day'", "max_runs": "7", "jitter": "'1 s'",
               "priority": "7", "timeout": "'7 s'", "max_attempts": "7", "backoff": "'7 s'", "backoff_max": "'8 s'", "delivery": "'at_most_once'", "run_if": "'always'",
               "require": "'{\"zone\": \"eu\"}'", "limit_key": "'one'", "source": "'mine'", "on_failure": "'{\"kind\": \"noop\"}'", "expect_within": "'1 day'",
-              "stall_after": "'7 s'", "keep": "'7 days'", "paused": "true",
+              "slow_after": "'7 s'", "stall_after": "'7 s'", "keep": "'7 days'", "paused": "true",
               "wait_for": "'go'", "wait_timeout": "'7 s'", "signal_by": "'boss'", "calendar": "'office'", "on_closed": "'next'"}
-    assert set(values) == written - {"run_at", "schedule", "parent_id", "batch"}
+    assert set(values) == written - {"run_at", "schedule", "parent_id", "batch", "traceparent"}
     for extra in ({"schedule": "'@daily'"}, {"parent_id": str(parent)}):
         row = {**values, **extra, "key": f"'{next(iter(extra))}'"}
         task = db.one(f"insert into pgrab.task ({', '.join(row)}) values ({', '.join(row.values())}) returning id")

@@ -33,7 +33,8 @@ run_url(const char *url, const struct pgrab_arg *args, size_t n)
 	    .attempt = 2,
 	    .max_attempts = 3,
 	    .n_args = n,
-	    .args = args};
+	    .args = args,
+	    .traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"};
 	struct pgrab_result result;
 
 	buf_reset(&host.output);

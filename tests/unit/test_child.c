@@ -69,6 +69,8 @@ stage_init(struct stage *s)
 	s->f.host.log = stage_log;
 }
 
+static const char *traceparent; /* of the runs of the test that runs */
+
 static void
 perform(struct stage *s, const struct pgrab_executor *x, const char *command, const struct pgrab_arg *args)
 {
@@ -83,7 +85,8 @@ perform(struct stage *s, const struct pgrab_executor *x, const char *command, co
 	    .fence = "99-7",
 	    .attempt = 2,
 	    .max_attempts = 3,
-	    .args = args};
+	    .args = args,
+	    .traceparent = traceparent};
 	char err[200] = "";
 	void *self = x->open(&env, err, sizeof err);
 
@@ -197,6 +200,18 @@ child_gets_exactly_its_environment(void **state)
 	    "000000Z\n"
 	    "PGRAB_ATTEMPT=2\nPGRAB_IDEMPOTENCY_KEY=42-2026-11-21T05:00:00.000000Z\n");
 	unbind();
+}
+
+static void
+child_gets_the_trace_of_its_run(void **state)
+{
+	const struct pgrab_arg args[] = {{"env", "TRACEPARENT=mine"}, {NULL, NULL}};
+
+	prints(&exec_shell, "echo $TRACEPARENT", args, "mine\n");
+	traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+	prints(&exec_shell, "echo $TRACEPARENT", args,
+	    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\n");
+	traceparent = NULL;
 }
 
 static void
@@ -732,6 +747,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(shell_runs_a_line),
 	    cmocka_unit_test(exec_passes_its_arguments_untouched),
 	    cmocka_unit_test(child_gets_exactly_its_environment),
+	    cmocka_unit_test(child_gets_the_trace_of_its_run),
 	    cmocka_unit_test(child_gets_its_input_and_its_folder),
 	    cmocka_unit_test(child_gets_the_umask_that_its_task_asks_for),
 	    cmocka_unit_test(child_gets_the_surroundings_of_its_node),

@@ -298,13 +298,15 @@ a_task_is_one_line_of_json(void **state)
 	r->task.attempt = 2;
 	r->task.max_attempts = 3;
 	r->task.timeout_us = 1500000;
+	r->task.traceparent = xstrdup("00-1-2-01");
 	assert_int_equal(
 	    pairs_parse("4:args,15:{\"user_id\": 7.},7:parents,8:{\"p\": 1},", 47, &r->task.args, &err),
 	    RC_OK);
 	protocol_task(&b, 9, r, "T", "3-5");
 	assert_string_equal(buf_str(&b),
 	    "{\"type\":\"task\",\"run\":9,\"id\":17,\"kind\":\"send_email\",\"attempt\":2,\"max_attempts\":3,"
-	    "\"fire_at\":\"T\",\"fence\":\"3-5\",\"timeout\":1.500,\"name\":\"a \\\"name\\\"\\u000aof two "
+	    "\"fire_at\":\"T\",\"fence\":\"3-5\",\"timeout\":1.500,\"traceparent\":\"00-1-2-01\",\"name\":"
+	    "\"a \\\"name\\\"\\u000aof two "
 	    "lines \\u0001\","
 	    "\"args\":{\"user_id\": 7.},\"parents\":{\"p\": 1}}\n");
 	buf_reset(&b);

@@ -93,6 +93,7 @@ export class Context {
     this.fireAt = message.fire_at
     this.idempotencyKey = `${this.id}-${this.fireAt}` // the same in each attempt of a fire, and in no other fire
     this.timeout = message.timeout
+    this.traceparent = message.traceparent ?? null
     this.name = message.name ?? null
     this.command = message.command ?? ''
     this.args = message.args

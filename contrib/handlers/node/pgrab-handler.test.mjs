@@ -146,8 +146,9 @@ test('another version of the protocol is refused in plain words', async t => {
 test('a handler is called for a test, and a task inserted', async () => {
   task('for_a_test', (args, ctx) => args.n + ctx.attempt)
   assert.equal(await call('for_a_test', { n: 1 }, { attempt: 4 }), 5)
-  task('key_for_a_test', (args, ctx) => ctx.idempotencyKey)
-  assert.equal(await call('key_for_a_test', {}, { id: 7, attempt: 2, fire_at: '2026-11-22T05:00:00.000000Z' }), '7-2026-11-22T05:00:00.000000Z')
+  task('key_for_a_test', (args, ctx) => `${ctx.idempotencyKey} ${ctx.traceparent}`)
+  assert.equal(await call('key_for_a_test', {}, { id: 7, attempt: 2, fire_at: '2026-11-22T05:00:00.000000Z' }), '7-2026-11-22T05:00:00.000000Z null')
+  assert.match(await call('key_for_a_test', {}, { traceparent: '00-1-2-01' }), / 00-1-2-01$/)
   assert.throws(() => task('For-A-Test', () => {}), TypeError)
   let asked
   const client = { query: async (text, values) => { asked = [text, values]; return { rows: [{ id: '9' }] } } }

@@ -109,6 +109,7 @@ class Context:
         self.idempotency_key = f"{self.id}-{self.fire_at}"
         """The same in each attempt of a fire, and in no other fire."""
         self.timeout: float = message["timeout"]
+        self.traceparent: Optional[str] = message.get("traceparent")
         self.name: Optional[str] = message.get("name")
         self.command: str = message.get("command", "")
         self.args: dict[str, Any] = message["args"]

@@ -446,12 +446,13 @@ class Statements(unittest.TestCase):
             return n + ctx.attempt
         self.assertEqual(pgrab_handler.call("for_a_test", {"n": 1}, attempt=4), 5)
 
-    def test_the_key_is_that_of_the_fire(self):
+    def test_key_and_trace_of_the_run(self):
         @pgrab_handler.task("key_for_a_test")
         def handler(ctx):
-            return ctx.idempotency_key
+            return f"{ctx.idempotency_key} {ctx.traceparent}"
         keys = [pgrab_handler.call("key_for_a_test", id=7, attempt=n, fence=f"1-{n}", fire_at="2026-11-22T05:00:00.000000Z") for n in (1, 2)]
-        self.assertEqual(keys, ["7-2026-11-22T05:00:00.000000Z"] * 2)
+        self.assertEqual(keys, ["7-2026-11-22T05:00:00.000000Z None"] * 2)
+        self.assertEqual(pgrab_handler.call("key_for_a_test", traceparent="00-1-2-01").split()[1], "00-1-2-01")
 
     def test_a_call_is_as_a_node_would_make_it(self):
         from typing import List, Literal, Optional

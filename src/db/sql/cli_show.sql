@@ -7,7 +7,7 @@ with runs as (
   select r.* from pgrab.run r where r.task_id = $1::bigint),
 task as (
   select t.id, t.name, t.status, pgrab.why(t.id) as why, t.kind, t.command, nullif(t.args, '{}') as args,
-    t.key, pgrab.definition(t.id) as definition, t.owner, t.created_at, t.fire_at, t.due_at,
+    t.key, pgrab.definition(t.id) as definition, t.owner, t.traceparent, t.created_at, t.fire_at, t.due_at,
     (select n.name from pgrab.node n where n.id = t.node_id) as node, t.attempt, t.runs, t.failures,
     t.last_outcome, t.last_error, t.last_finished_at,
     concat_ws(' ', l.progress || '%', l.progress_text, '(' || date_trunc('second', l.progress_at) || ')')
@@ -25,8 +25,9 @@ task as (
   where t.id = $1::bigint
   union all
   (select r.task_id, r.name, r.ended, null, r.kind, r.definition ->> 'command', r.definition -> 'args',
-    coalesce(r.key, r.definition ->> 'key'), r.definition, r.owner, r.created_at, r.fire_at, null, r.node,
-    r.attempt, (select count(*) from runs x where x.outcome not in ('skipped', 'missed', 'waited')),
+    coalesce(r.key, r.definition ->> 'key'), r.definition, r.owner, r.traceparent, r.created_at,
+    r.fire_at, null, r.node, r.attempt,
+    (select count(*) from runs x where x.outcome not in ('skipped', 'missed', 'waited')),
     (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed', 'waited')),
     r.outcome,
     r.error, r.finished_at, null, null, null, null, null, r.signals, 2
@@ -47,8 +48,8 @@ attempt as (
 select coalesce(t.id, pgrab_tool.no_task($1::bigint)) as id, t.name, t.status, t.why, t.kind, t.command,
   t.args, t.key,
   nullif(t.definition - '{command,args,key}'::text[], '{}') as definition,
-  t.owner, t.created_at, t.fire_at, t.due_at, t.node, t.attempt, nullif(t.progress, '') as progress,
-  t.eta, t.usual, t.stopping, t.runs, t.failures, t.last_outcome,
+  t.owner, t.traceparent, t.created_at, t.fire_at, t.due_at, t.node, t.attempt,
+  nullif(t.progress, '') as progress, t.eta, t.usual, t.stopping, t.runs, t.failures, t.last_outcome,
   t.last_error, t.last_finished_at, coalesce(c.links, '[]') as chain, coalesce(a.attempts, '[]') as attempts,
   (select r.output from runs r order by r.finished_at desc limit 1) as output, t.waits_for, t.signals,
   (select jsonb_agg(jsonb_build_object('name', s.step, 'finished_at', s.finished_at)

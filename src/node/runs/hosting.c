@@ -72,7 +72,8 @@ make_view(struct hosting *h, const struct run *r)
 	    .n_args = r->task.args.count,
 	    .args = (const struct pgrab_arg *)r->task.args.item,
 	    .owner = r->task.owner,
-	    .proof = r->task.proof};
+	    .proof = r->task.proof,
+	    .traceparent = r->task.traceparent};
 }
 
 void
