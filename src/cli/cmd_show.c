@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/spark.h"
 #include "cli/table.h"
 #include "db/report.h"
+
+#define SPARK_COLUMNS 60
 
 static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 
@@ -94,6 +97,34 @@ print_steps(struct cli *c, struct buf *out, const char *const *params)
 	return rc;
 }
 
+/* A line of the last runs, the newest at the right. */
+static void
+print_spark(struct buf *out, const PGresult *runs, const char *column, const char *label)
+{
+	struct buf line = {0};
+	double most = spark_put(&line, runs, PQfnumber(runs, column), SPARK_COLUMNS, true);
+
+	if (PQntuples(runs) > 1 && most > 0)
+		buf_addf(out, "%s %s  up to %.3g s\n", label, buf_str(&line), most);
+	buf_fini(&line);
+}
+
+static enum rc
+print_sparks(struct cli *c, struct buf *out, const char *id)
+{
+	const char *params[] = {id, "60"};
+	PGresult *runs = NULL;
+	enum rc rc = report_rows(c->db, "serve_task_runs", 2, params, &runs, &c->err);
+
+	if (rc == RC_OK && PQntuples(runs) > 1) {
+		buf_addc(out, '\n');
+		print_spark(out, runs, "seconds", "took");
+		print_spark(out, runs, "waited", "late");
+	}
+	PQclear(runs);
+	return rc;
+}
+
 static enum rc
 print_parts(struct cli *c, struct buf *out, const char *const *params, const PGresult *fields)
 {
@@ -110,6 +141,9 @@ print_parts(struct cli *c, struct buf *out, const char *const *params, const PGr
 	if (rc == RC_OK) {
 		print_rows(out, runs);
 		print_before(out, fields, PQntuples(runs));
+		rc = print_sparks(c, out, params[0]);
+	}
+	if (rc == RC_OK) {
 		print_output(out, fields);
 	}
 	PQclear(runs);

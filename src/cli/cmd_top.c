@@ -66,9 +66,9 @@ print_object(const struct top_data *d)
 {
 	struct buf all = {0};
 
-	buf_addf(&all, "{\"overview\":%s,\n\"nodes\":%s,\n\"running\":%s,\n\"late\":%s}",
+	buf_addf(&all, "{\"overview\":%s,\n\"nodes\":%s,\n\"running\":%s,\n\"late\":%s,\n\"rates\":%s}",
 	    db_text(d->overview, 0, 0), db_text(d->nodes, 0, 0), db_text(d->running, 0, 0),
-	    db_text(d->late, 0, 0));
+	    db_text(d->late, 0, 0), db_text(d->rates, 0, 0));
 	text_put_json(buf_str(&all));
 	buf_fini(&all);
 }
@@ -90,7 +90,8 @@ run_once(struct cli *c)
 	struct top_data d;
 	int code = CLI_DONE;
 
-	top_data_read(&d, cli_db(c, CLI_DEADLINE_US), json, LIST_MAX, json ? EVERYTHING : NAME_MAX_ON_SCREEN);
+	top_data_read(
+	    &d, cli_db(c, CLI_DEADLINE_US), json, LIST_MAX, json ? EVERYTHING : NAME_MAX_ON_SCREEN, true);
 	c->err = d.err;
 	if (d.rc != RC_OK)
 		code = cli_fail(c, d.rc, NULL);
@@ -161,6 +162,10 @@ take_answer(struct top *t)
 
 	top_reader_take(t->reader, &d);
 	if (d.rc == RC_OK) {
+		if (d.rates == NULL) {
+			d.rates = t->shown.rates;
+			t->shown.rates = NULL;
+		}
 		top_data_fini(&t->shown);
 		t->shown = d;
 		t->has_shown = true;

@@ -1,6 +1,7 @@
 /*
- * Four statements per frame, each bounded, and the thread that runs them.  The answer changes hands whole: it
- * belongs to the thread from the question to the write on the descriptor, then to the asker.
+ * Four statements per frame and a fifth now and then, each bounded, and the thread that runs them.  The answer
+ * changes hands whole: it belongs to the thread from the question to the write on the descriptor, then to the
+ * asker.
  */
 #include "cli/top_data.h"
 
@@ -15,6 +16,9 @@
 #include "base/thread.h"
 #include "db/report.h"
 
+/* The rates of an hour change little in this time, and are more to read than all the rest. */
+#define RATES_US (60 * US_PER_S)
+
 struct top_reader {
 	pthread_t thread;
 	struct gate gate;  /* rung: read once */
@@ -22,14 +26,15 @@ struct top_reader {
 	int answered;      /* eventfd */
 	struct db *db;     /* the thread's */
 	int rows, name_length;
+	int64_t rates_us; /* when the rates were read */
 	struct top_data data;
 };
 
 void
-top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_length)
+top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_length, bool rates)
 {
 	char limit[16], length[16];
-	const char *params[] = {limit, length};
+	const char *params[] = {limit, length}, *const span[] = {"1 hour"};
 	enum rc (*list)(struct db *, const char *, int, const char *const *, PGresult **, struct err *) =
 	    json ? report_array : report_rows;
 
@@ -43,6 +48,8 @@ top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_l
 		d->rc = list(db, "cli_top_running", 2, params, &d->running, &d->err);
 	if (d->rc == RC_OK)
 		d->rc = list(db, "cli_top_late", 2, params, &d->late, &d->err);
+	if (d->rc == RC_OK && rates)
+		d->rc = list(db, "serve_rates", 1, span, &d->rates, &d->err);
 	if (d->rc != RC_OK) {
 		struct top_data half = *d;
 
@@ -58,6 +65,7 @@ top_data_fini(struct top_data *d)
 	PQclear(d->nodes);
 	PQclear(d->running);
 	PQclear(d->late);
+	PQclear(d->rates);
 	*d = (struct top_data){0};
 }
 
@@ -83,7 +91,12 @@ read_when_asked(void *arg)
 	const uint64_t one = 1;
 
 	while (gate_wait(&r->gate, CLOCK_NEVER) == GATE_RUNG) {
-		top_data_read(&r->data, r->db, false, r->rows, r->name_length);
+		int64_t now = clock_mono_us();
+		bool rates = r->rates_us == 0 || now - r->rates_us >= RATES_US;
+
+		top_data_read(&r->data, r->db, false, r->rows, r->name_length, rates);
+		if (rates && r->data.rc == RC_OK)
+			r->rates_us = now;
 		if (write(r->answered, &one, sizeof one) != (ssize_t)sizeof one)
 			abort(); /* a counter of at most 1 */
 	}

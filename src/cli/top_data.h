@@ -18,10 +18,11 @@ struct top_data {
 	enum rc rc;
 	struct err err;
 	PGresult *overview, *nodes, *running, *late;
+	PGresult *rates; /* of the last hour; NULL: as they were */
 };
 
-/* At most `rows` of each list; names cut at `name_length` characters. */
-void top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_length);
+/* At most `rows` of each list; names cut at `name_length` characters.  rates: those too. */
+void top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_length, bool rates);
 void top_data_fini(struct top_data *d); /* leaves it empty */
 
 const char *top_field(const PGresult *r, const char *name); /* of the first row; "" for null */

@@ -4,14 +4,19 @@
 #include "cli/top_show.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "cli/spark.h"
 #include "cli/table.h"
 
 #define BOLD "\033[1m"
 #define RED  "\033[31m"
+
+#define SPARK_COLUMNS 60 /* a line of them fits 80 columns */
+#define SPARK_ROWS    20 /* a screen that has fewer rows is for the lists */
 
 /* The frame while it is written.  Lines past the last row are dropped. */
 struct frame {
@@ -123,10 +128,45 @@ put_sums(struct frame *f, const PGresult *o)
 	    more(o, "runs_1m_more"), top_field(o, "failures_1m"), more(o, "runs_1m_more"));
 }
 
+/* How many of the nodes' slots are in use, "3/8" in each row. */
+static void
+put_slots(struct frame *f, const PGresult *nodes)
+{
+	int col = PQfnumber(nodes, "busy"), busy = 0, slots = 0;
+	struct buf bar = {0};
+
+	for (int row = 0; row < PQntuples(nodes); row++) {
+		int b = 0, s = 0;
+
+		if (sscanf(db_text(nodes, row, col), "%d/%d", &b, &s) == 2) {
+			busy += b;
+			slots += s;
+		}
+	}
+	if (slots == 0)
+		return;
+	spark_bar(&bar, busy, slots, SPARK_COLUMNS);
+	put_line(f, "", "slots     %s  %d of %d in use", buf_str(&bar), busy, slots);
+	buf_fini(&bar);
+}
+
+/* One line of the last hour; nothing where there was nothing. */
+static void
+put_hour(struct frame *f, const PGresult *rates, const char *column, const char *label)
+{
+	struct buf line = {0};
+	double most = spark_put(&line, rates, PQfnumber(rates, column), SPARK_COLUMNS, false);
+
+	if (most > 0)
+		put_line(f, "", "%-9s %s  %.3g/s", label, buf_str(&line), most);
+	buf_fini(&line);
+}
+
 struct section {
 	const char *title; /* NULL: the table's own header says enough */
 	const PGresult *rows;
 	size_t want, got;
+	bool reasons;
 };
 
 /* One row for each in turn, until no rows or no requests are left.  `overhead` of a section: its lines
@@ -150,6 +190,45 @@ share_rows(struct section *s, size_t n, size_t left, size_t overhead)
 	}
 }
 
+/* Does all of a row but its last word fit? */
+static bool
+fits(const char *line, size_t n, size_t columns)
+{
+	while (n > 0 && line[n - 1] != ' ')
+		n--;
+	while (n > 0 && line[n - 1] == ' ')
+		n--;
+	return text_fit(line, columns) >= n;
+}
+
+/* Rows whose last column but one is a reason: what does not fit goes on in the next line. */
+static void
+put_reasons(struct frame *f, const struct section *s)
+{
+	size_t columns = f->view->screen.columns;
+	struct screen wide = {0, f->view->screen.color};
+	struct buf table = {0};
+	const char *line;
+
+	table_print(&table, s->rows, &wide);
+	line = buf_str(&table);
+	for (size_t i = 0; i < s->got + 1 && *line != '\0'; i++, line += strcspn(line, "\n") + 1) {
+		size_t n = strcspn(line, "\n"), part = text_fit(line, columns);
+
+		if (i == 0 || part >= n || fits(line, n, columns) || columns < 40) {
+			put_line(f, i == 0 ? BOLD : "", "%.*s", (int)n, line);
+			continue;
+		}
+		put_line(f, "", "%.*s", (int)part, line);
+		for (size_t at = part; at < n; at += part) {
+			part = text_fit(line + at, columns - 4);
+			part = part > n - at ? n - at : part;
+			put_line(f, "", "    %.*s", (int)part, line + at);
+		}
+	}
+	buf_fini(&table);
+}
+
 static void
 put_section(struct frame *f, const struct section *s)
 {
@@ -159,6 +238,10 @@ put_section(struct frame *f, const struct section *s)
 		return;
 	put_line(f, "", "%s", "");
 	put_line(f, BOLD, "%s", s->title);
+	if (s->reasons && f->view->screen.columns > 0) {
+		put_reasons(f, s);
+		return;
+	}
 	table_print(&table, s->rows, &f->view->screen);
 	put_lines(f, buf_str(&table), s->got + 1);
 	buf_fini(&table);
@@ -168,9 +251,9 @@ static void
 put_lists(struct frame *f, const struct top_data *d)
 {
 	struct section sections[] = {
-	    {"NODES", d->nodes, (size_t)PQntuples(d->nodes), 0},
-	    {"RUNNING, the longest first", d->running, (size_t)PQntuples(d->running), 0},
-	    {"LATE, the oldest first", d->late, (size_t)PQntuples(d->late), 0},
+	    {"NODES", d->nodes, (size_t)PQntuples(d->nodes), 0, false},
+	    {"RUNNING, the longest first", d->running, (size_t)PQntuples(d->running), 0, false},
+	    {"LATE, the oldest first", d->late, (size_t)PQntuples(d->late), 0, true},
 	};
 
 	share_rows(sections, 3, f->left, 3);
@@ -178,6 +261,18 @@ put_lists(struct frame *f, const struct top_data *d)
 		put_line(f, "", "no node is up; start one: pgrab run");
 	for (size_t i = 0; i < 3; i++)
 		put_section(f, &sections[i]);
+}
+
+static void
+put_drawings(struct frame *f, const struct top_data *d)
+{
+	if (f->view->rows > 0 && f->view->rows < SPARK_ROWS)
+		return;
+	put_slots(f, d->nodes);
+	if (d->rates != NULL) {
+		put_hour(f, d->rates, "per_second", "runs 1h");
+		put_hour(f, d->rates, "failed_per_second", "failed 1h");
+	}
 }
 
 void
@@ -192,6 +287,7 @@ top_show(struct buf *out, const struct top_data *data, const struct top_view *vi
 		put_line(&f, BOLD, "pgrab top%s  %.19s UTC  %s", view->note, top_field(data->overview, "at"),
 		    top_field(data->overview, "database"));
 		put_sums(&f, data->overview);
+		put_drawings(&f, data);
 	}
 	if (*view->trouble != '\0')
 		put_wrapped(&f, RED, view->trouble);

@@ -104,7 +104,7 @@ def test_one_frame_as_text(db, nodes):
     assert re.search(rf"^ *{running} +long +shell +1 +n1 +00:00:", text, re.M)
     assert re.search(rf"^ *{late} +\\x1b\[31mevil\\n .*no live node runs kind noop +noop$", text, re.M)
     frame = json.loads(run_pgrab("top", "--once", "--json", dsn=db.dsn).stdout)
-    assert list(frame) == ["overview", "nodes", "running", "late"]
+    assert list(frame) == ["overview", "nodes", "running", "late", "rates"]
     assert (frame["overview"]["late"], frame["overview"]["running"], frame["overview"]["due_more"]) == (1, 1, False)
     assert (frame["nodes"][0]["name"], frame["running"][0]["id"]) == ("n1", running)
     assert (frame["late"][0]["id"], frame["late"][0]["name"]) == (late, "\033[31mevil\n")
@@ -165,6 +165,32 @@ def test_a_narrow_screen_has_the_whole_reason(db, nodes):
         assert any('no live node has labels {"disk": "fast"}' in line for line in screen.frame()), screen.frame()
         screen.keys("q")
         assert screen.wait_exit() == 0
+
+
+def test_a_reason_that_is_longer_than_the_screen_goes_on_below(db, nodes):
+    nodes.start("n1")
+    where = {f"label {i}": "a value" for i in range(9)}
+    db.add(kind="noop", name="far", run_at="2000-01-01", require=where)
+    with top(db) as screen:
+        screen.wait("LATE")
+        told = "".join(line.removeprefix("    ") for line in screen.frame())
+        assert all(label in told for label in where) and "noop" in told, screen.frame()
+        screen.keys("q")
+        assert screen.wait_exit() == 0
+
+
+def test_it_draws_the_slots_and_the_last_hour(db, nodes):
+    nodes.start("n1", allow="shell", workers=4)
+    db.add(kind="shell", command="exit 1", max_attempts=1)
+    task = db.add(kind="shell", command="exit 0", schedule="@every 1s")
+    db.wait_run(task, 3)
+    text = run_pgrab("top", "--once", dsn=db.dsn, env={"LC_ALL": "C.UTF-8"}).stdout
+    assert re.search("^slots     [█░]{60}  [01] of 4 in use$", text, re.M) and re.search("^runs 1h   ▁{50,59}[▁-█]+  0.0[0-9]+/s$", text, re.M), text
+    assert re.search("^failed 1h ▁{50,59}[▁█]+  0.017/s$", text, re.M), text
+    assert re.search(r"^runs 1h   _{50,59}[-_.:=+*#]+  ", run_pgrab("top", "--once", dsn=db.dsn, env={"LC_ALL": "C"}).stdout, re.M)
+    shown = run_pgrab("show", task, dsn=db.dsn, env={"LC_ALL": "C.UTF-8"}).stdout
+    assert re.search("^took [▁-█]{3,}  up to [0-9.e-]+ s$", shown, re.M), shown
+    assert all(len(line) <= 80 for line in text.splitlines() if "▁" in line)
 
 
 @pytest.mark.parametrize("rows, columns", [(10, 40), (3, 20), (1, 1), (60, 200)])
