@@ -16,7 +16,7 @@ static const struct {
 	const char *path, *label;
 } nav[] = {{"/", "Overview"}, {"/tasks", "Tasks"}, {"/history", "History"}, {"/timeline", "Timeline"},
     {"/month", "Month"}, {"/chains", "Chains"}, {"/nodes", "Nodes"}, {"/limits", "Limits"},
-    {"/new", "Add a task"}};
+    {"/blackouts", "Blackouts"}, {"/new", "Add a task"}};
 
 static bool
 is_here(const struct call *c, const char *path)

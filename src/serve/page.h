@@ -66,6 +66,7 @@ void page_act_node(struct call *c, struct db *db);
 void page_act_signal(struct call *c, struct db *db);
 void page_act_answer(struct call *c, struct db *db);
 void page_act_limit(struct call *c, struct db *db);
+void page_act_blackout(struct call *c, struct db *db);
 void page_act_all(struct call *c, struct db *db);
 void page_add(struct call *c, struct db *db);
 void page_log_in(struct call *c, struct db *db);

@@ -16,6 +16,23 @@ act(struct call *c, struct db *db, const char *sql, int n, const char *const *pa
 	return ok;
 }
 
+/* A field that was left empty is NULL. */
+static const char *
+filled(const struct call *c, const char *name)
+{
+	const char *value = call_form(c, name);
+
+	return value != NULL && *value != '\0' ? value : NULL;
+}
+
+static bool
+chosen(const struct call *c, const char *action)
+{
+	const char *given = call_form(c, "action");
+
+	return given != NULL && strcmp(given, action) == 0;
+}
+
 /* The text of src/db/sql for an action on tasks, or NULL. */
 static const char *
 sql_of(const char *action)
@@ -70,9 +87,7 @@ page_act_signal(struct call *c, struct db *db)
 void
 page_act_answer(struct call *c, struct db *db)
 {
-	const char *text = call_form(c, "text");
-	const char *params[3] = {
-	    c->part[0], call_form(c, "outcome"), text != NULL && *text != '\0' ? text : NULL};
+	const char *params[3] = {c->part[0], call_form(c, "outcome"), filled(c, "text")};
 
 	if (act(c, db, "cli_resolve", 3, params))
 		page_back(c, "/tasks");
@@ -81,10 +96,9 @@ page_act_answer(struct call *c, struct db *db)
 void
 page_act_node(struct call *c, struct db *db)
 {
-	const char *action = call_form(c, "action"), *params[] = {c->part[0]};
-	bool drain = action != NULL && strcmp(action, "drain") == 0;
+	const char *params[] = {c->part[0]};
 
-	if (act(c, db, drain ? "cli_drain" : "cli_undrain", 1, params))
+	if (act(c, db, chosen(c, "drain") ? "cli_drain" : "cli_undrain", 1, params))
 		page_back(c, "/nodes");
 }
 
@@ -113,37 +127,65 @@ set_limit(struct call *c, struct db *db, const char *key)
 	return ok;
 }
 
+/* sql returns a row when there was one of that name. */
 static bool
-delete_limit(struct call *c, struct db *db, const char *key)
+drop(struct call *c, struct db *db, const char *sql, const char *name, const char *absent)
 {
 	PGresult *r = NULL;
-	bool ok = page_ask(c, db, "serve_limit_delete", 1, &key, &r), there = PQntuples(r) > 0;
+	bool ok = page_ask(c, db, sql, 1, &name, &r), there = PQntuples(r) > 0;
 
 	PQclear(r);
 	if (ok && !there)
-		call_problem(c, 404, "there is no such limit", NULL);
+		call_problem(c, 404, absent, NULL);
 	return ok && there;
 }
 
 void
 page_act_limit(struct call *c, struct db *db)
 {
-	const char *action = call_form(c, "action"), *key = call_form(c, "key");
+	const char *key = call_form(c, "key");
 
 	if (key == NULL)
 		call_problem(c, 400, "the limit has no key", NULL);
-	else if (action != NULL && strcmp(action, "delete") == 0 ? delete_limit(c, db, key)
-								 : set_limit(c, db, key))
+	else if (chosen(c, "delete") ? drop(c, db, "serve_limit_delete", key, "there is no such limit")
+				     : set_limit(c, db, key))
 		page_back(c, "/limits");
+}
+
+static bool
+add_blackout(struct call *c, struct db *db)
+{
+	const char *zone = filled(c, "timezone"), *action = filled(c, "do");
+	const char *params[] = {filled(c, "name"), filled(c, "lasts"), filled(c, "schedule"),
+	    filled(c, "from"), zone != NULL ? zone : "UTC", filled(c, "task_like"), NULL, NULL,
+	    action != NULL ? action : "hold", filled(c, "note")};
+
+	if (params[1] == NULL)
+		call_problem(c, 400, "how long does it last?", "For example 2h, or 1 day 6 hours.");
+	else if (params[2] != NULL && params[3] != NULL)
+		call_problem(
+		    c, 400, "a schedule and a beginning exclude each other", "Go back and clear one.");
+	else
+		return act(c, db, "cli_blackout_add", 10, params);
+	return false;
+}
+
+void
+page_act_blackout(struct call *c, struct db *db)
+{
+	const char *name = filled(c, "name");
+
+	if (chosen(c, "end") && name == NULL)
+		call_problem(c, 400, "the blackout has no name", NULL);
+	else if (chosen(c, "end") ? drop(c, db, "serve_blackout_delete", name, "there is no such blackout")
+				  : add_blackout(c, db))
+		page_back(c, "/blackouts");
 }
 
 void
 page_act_all(struct call *c, struct db *db)
 {
-	const char *action = call_form(c, "action");
-	bool pause = action != NULL && strcmp(action, "pause") == 0;
-
-	if (act(c, db, pause ? "cli_pause_all" : "cli_resume_all", 0, NULL))
+	if (act(c, db, chosen(c, "pause") ? "cli_pause_all" : "cli_resume_all", 0, NULL))
 		page_back(c, "/");
 }
 

@@ -227,6 +227,62 @@ limits(struct call *c, struct db *db)
 	PQclear(r);
 }
 
+/* One that is on, or comes again. */
+static void
+put_end_form(struct call *c, const char *name)
+{
+	struct buf label = {0};
+
+	page_form(c, "/blackouts", "inline");
+	buf_adds(&c->out, "<input type=\"hidden\" name=\"name\" value=\"");
+	html_text(&c->out, name);
+	buf_adds(&c->out, "\">");
+	buf_addf(&label, "End %s", name);
+	page_button(c, "action", "end", buf_str(&label));
+	buf_adds(&c->out, "</form>\n");
+	buf_fini(&label);
+}
+
+static void
+put_blackout_form(struct call *c)
+{
+	page_heading(c, "Add a blackout");
+	page_form(c, "/blackouts", "filter");
+	buf_adds(&c->out,
+	    "<label>Name <input name=\"name\" placeholder=\"empty: the time\"></label>\n"
+	    "<label>For how long <input name=\"lasts\" required placeholder=\"2h, 1 day 6 hours\"></label>\n"
+	    "<label>From <input name=\"from\" placeholder=\"empty: now\"></label>\n"
+	    "<label>Or by a schedule <input name=\"schedule\" placeholder=\"0 22 * * SAT\"></label>\n"
+	    "<label>in time zone <input name=\"timezone\" placeholder=\"UTC, Europe/Berlin\"></label>\n"
+	    "<label>Only tasks like <input name=\"task_like\" placeholder=\"etl-%; empty: all\"></label>\n"
+	    "<label>What becomes due <select name=\"do\">");
+	put_option(&c->out, "hold", "is held until its end", NULL);
+	put_option(&c->out, "skip", "is skipped", NULL);
+	buf_adds(&c->out, "</select></label>\n<label>Why <input name=\"note\" placeholder=\"move to new "
+			  "disks\"></label>\n");
+	page_button(c, "action", "add", "Add");
+	buf_adds(&c->out, "</form>\n");
+}
+
+static void
+blackouts(struct call *c, struct db *db)
+{
+	const char *params[] = {NULL};
+	PGresult *r = NULL;
+
+	if (page_ask_shared(c, db, "cli_blackouts", 1, params, &r)) {
+		page_begin(c, "Blackouts", true);
+		page_table(c, r, PQntuples(r), "There are no blackouts.", false);
+		for (int row = 0; row < PQntuples(r) && row < 200; row++) {
+			if (strcmp(db_text(r, row, PQfnumber(r, "state")), "over") != 0)
+				put_end_form(c, db_text(r, row, PQfnumber(r, "name")));
+		}
+		put_blackout_form(c);
+		page_end(c);
+	}
+	PQclear(r);
+}
+
 static void
 new_task(struct call *c, struct db *db)
 {
@@ -297,6 +353,8 @@ const struct route page_routes[] = {
     ACT("/nodes/*", page_act_node),
     SHOW("/limits", limits),
     ACT("/limits", page_act_limit),
+    SHOW("/blackouts", blackouts),
+    ACT("/blackouts", page_act_blackout),
     ACT("/all", page_act_all),
     {"GET", "/new", new_task, NULL, ROUTE_ANYBODY, ROUTE_HERE},
     ACT("/new", page_add),

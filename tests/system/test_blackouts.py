@@ -141,7 +141,7 @@ def test_files(db):
 def test_the_page(db, nodes, serving):
     nodes.start()
     serve = serving()
-    assert "Blackouts" not in serve.ask("GET", "/").text
+    assert "<h2>Blackouts" not in serve.ask("GET", "/").text
     shut(db, "1 h", name="now", note="new disks")
     task = db.add(kind="noop", name="t")
     db.wait("select held = 1 from pgrab.blackouts")

@@ -8,7 +8,7 @@ import pytest
 from cluster import wait_until
 
 HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(2)>\"'&\u202e"
-PAGES = ["/", "/tasks", "/history", "/timeline", "/month", "/chains", "/nodes", "/limits", "/new", "/login"]
+PAGES = ["/", "/tasks", "/history", "/timeline", "/month", "/chains", "/nodes", "/limits", "/blackouts", "/new", "/login"]
 
 
 class Reader(html.parser.HTMLParser):
@@ -69,6 +69,7 @@ def fill(db, nodes):
     for i in range(3):
         link = db.add(kind="noop", name=f"link {i}", parent_id=root)
     db.query("insert into pgrab.limit values (%s, 3, null)", HOSTILE)
+    db.query("insert into pgrab.blackout (name, during, task_like, note) values (%s, tstzrange(now(), now() + '1 h'), 'none', %s)", HOSTILE, HOSTILE)
     db.wait("select status = 'parked' from pgrab.task where id = %s", bad)
     return bad, root, link
 
@@ -154,6 +155,19 @@ def test_a_person_adds_runs_pauses_retries_and_reads(db, nodes, serving):
     assert db.one("select max_running from pgrab.limit where key = 'a'") == 2
     visitor.post("/limits", {"key": "a", "action": "delete"})
     assert db.one("select count(*) from pgrab.limit") == 0
+    assert visitor.post("/blackouts", {"name": "w", "lasts": "2h", "from": "", "schedule": "", "timezone": "", "task_like": "etl-%", "do": "skip",
+                                       "note": "new disks", "action": "add"}).headers["Location"] == "/blackouts"
+    assert db.query("select upper(during) - lower(during) = '2 h' and now() <@ during, task_like, action, note from pgrab.blackout") == [
+        (True, "etl-%", "skip", "new disks")]
+    assert "End w" in visitor.get("/blackouts").words
+    visitor.post("/blackouts", {"name": "w", "action": "end"})
+    assert db.one("select state from pgrab.blackouts") == "over" and "End w" not in visitor.get("/blackouts").words
+    visitor.post("/blackouts", {"lasts": "1 day", "schedule": "0 0 * * SUN", "timezone": "Europe/Berlin", "action": "add"})
+    assert db.one("select timezone || action from pgrab.blackout where schedule is not null") == "Europe/Berlinhold"
+    for fields, status, says in [({"lasts": ""}, 400, "how long"), ({"lasts": "soon"}, 400, "interval"), ({"lasts": "0 h"}, 400, "during"),
+                                 ({"lasts": "1 h", "from": "2098-01-01", "schedule": "@daily"}, 400, "exclude each other"),
+                                 ({"name": "x", "action": "end"}, 404, "no such blackout"), ({"action": "end"}, 400, "no name")]:
+        assert says in visitor.post("/blackouts", {"action": "add", **fields}, status=status).text, fields
     visitor.post("/nodes/n1", {"action": "drain"})
     wait_until(lambda: db.one("select state from pgrab.nodes") == "draining", 10, "n1 to drain")
     visitor.post("/nodes/n1", {"action": "undrain"})

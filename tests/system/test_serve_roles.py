@@ -16,7 +16,7 @@ from test_serve_page import Visitor
 
 OPERATIONS = sorted((method.upper(), path) for path, ops in DOC["paths"].items() for method in ops if path != "/events")
 WRITES = [(method, path) for method, path in OPERATIONS if method != "GET"]
-PAGES = ["/", "/tasks", "/tasks?q=s-own", "/history", "/chains", "/nodes", "/limits", "/tasks/{task}"]
+PAGES = ["/", "/tasks", "/tasks?q=s-own", "/history", "/chains", "/nodes", "/limits", "/blackouts", "/tasks/{task}"]
 PUBLIC = ["/new", "/login", "/livez", "/readyz", "/api/v1/openapi.json", "/static/page.css", "/static/page.js"]
 WORDS = {"alice": "alices-own", "bob": "bobs-own"}
 QUERY = {"/next": "?schedule=@daily", "/forecast": "?horizon=36500%20days"}
@@ -232,6 +232,7 @@ def test_forms_of_the_page_do_what_the_role_may(house):
         assert visitor.post("/tasks", {"task": bobs, "action": action}, status=404)
     visitor.post("/limits", {"key": f"{WORDS['bob']}-limit", "max_running": "9", "action": "set"}, status=403)
     visitor.post("/limits", {"key": f"{WORDS['bob']}-limit", "action": "delete"}, status=404)
+    visitor.post("/blackouts", {"name": f"{WORDS['bob']}-blackout", "action": "end"}, status=404)
     for path in ("/all", "/nodes/n1"):
         visitor.post(path, {"action": "pause"}, status=403)
     assert everything_of_bob(house) == before
