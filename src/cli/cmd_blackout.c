@@ -24,10 +24,12 @@ static const struct option_key keys[] = {
     TEXT("owner", owner, "ROLE", "only tasks of this role"),
     {"skip", 0, OPTION_FLAG, offsetof(struct options, skip), NULL, 0, 0, NULL, NULL,
 	"what becomes due is skipped; otherwise it is held, and runs when the window ends", false},
-    TEXT("from", from, "TIME", "when it begins (default: now)"),
+    TEXT("from", from, "TIME",
+	"when it begins (default: now): '2026-11-28 22:00', in your time zone (TZ) or "
+	"with its own, '2026-11-28 22:00 Europe/Berlin'"),
     TEXT("schedule", schedule, "SCHEDULE", "it begins again and again, as a task with this schedule would"),
-    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "UTC", 0, 0, NULL, "ZONE",
-	"time zone of the schedule, such as Europe/Berlin", false},
+    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), NULL, 0, 0, NULL, "ZONE",
+	"time zone of the schedule, such as Europe/Berlin (default UTC)", false},
     TEXT("note", note, "TEXT", "why: explain and the history repeat it"),
     TEXT("name", name, "NAME", "what it is called (default: the time)"),
     CLI_LAST_ROW,
@@ -45,6 +47,8 @@ add(struct cli *c, const struct options *o)
 
 	if (o->from != NULL && o->schedule != NULL)
 		return cli_usage(c->cmd, "--from and --schedule exclude each other");
+	if (o->from != NULL && o->timezone != NULL)
+		return cli_usage(c->cmd, "--timezone is of the schedule; write --from 'TIME ZONE'");
 	rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_blackout_add", 10, params, &r, &c->err);
 	if (rc == RC_OK) {
 		const char *name = PQgetvalue(r, 0, 0);
@@ -98,9 +102,12 @@ const struct command cmd_blackout = {
 	"The view pgrab.blackouts. What runs goes on; what becomes due in a window is held until its end.\n"
 	"  pgrab blackout add 2h --task-like 'etl-%' --note 'move to new disks'\n"
 	"  pgrab blackout add 8h --schedule '0 22 * * SAT' --timezone Europe/Berlin --name weekend\n"
+	"  pgrab blackout remove weekend\n"
 	"LASTS is a time such as 90m, 2h or '1 day 6 hours'. A window that is removed while it is on ends\n"
-	"there, and what it held comes at once, in order. It is listed as over for a month: how late tasks\n"
-	"are counts from its end.",
+	"there: what it held begins to come, in order, ten in the first second and then more and more. It "
+	"is\n"
+	"listed as over for a month, because how late tasks are counts from its end; removed again, it is "
+	"gone.",
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 2,

@@ -155,16 +155,16 @@ page_act_limit(struct call *c, struct db *db)
 static bool
 add_blackout(struct call *c, struct db *db)
 {
-	const char *zone = filled(c, "timezone"), *action = filled(c, "do");
+	const char *action = filled(c, "do");
 	const char *params[] = {filled(c, "name"), filled(c, "lasts"), filled(c, "schedule"),
-	    filled(c, "from"), zone != NULL ? zone : "UTC", filled(c, "task_like"), NULL, NULL,
+	    filled(c, "from"), filled(c, "timezone"), filled(c, "task_like"), NULL, NULL,
 	    action != NULL ? action : "hold", filled(c, "note")};
 
 	if (params[1] == NULL)
 		call_problem(c, 400, "how long does it last?", "For example 2h, or 1 day 6 hours.");
-	else if (params[2] != NULL && params[3] != NULL)
-		call_problem(
-		    c, 400, "a schedule and a beginning exclude each other", "Go back and clear one.");
+	else if (params[3] != NULL && (params[2] != NULL || params[4] != NULL))
+		call_problem(c, 400, "a beginning excludes a schedule, and the time zone of one",
+		    "Write the zone behind the time: 2026-11-28 22:00 Europe/Berlin.");
 	else
 		return act(c, db, "cli_blackout_add", 10, params);
 	return false;

@@ -251,7 +251,8 @@ put_blackout_form(struct call *c)
 	buf_adds(&c->out,
 	    "<label>Name <input name=\"name\" placeholder=\"empty: the time\"></label>\n"
 	    "<label>For how long <input name=\"lasts\" required placeholder=\"2h, 1 day 6 hours\"></label>\n"
-	    "<label>From <input name=\"from\" placeholder=\"empty: now\"></label>\n"
+	    "<label>From <input name=\"from\" placeholder=\"empty: now; 2026-11-28 22:00 "
+	    "Europe/Berlin\"></label>\n"
 	    "<label>Or by a schedule <input name=\"schedule\" placeholder=\"0 22 * * SAT\"></label>\n"
 	    "<label>in time zone <input name=\"timezone\" placeholder=\"UTC, Europe/Berlin\"></label>\n"
 	    "<label>Only tasks like <input name=\"task_like\" placeholder=\"etl-%; empty: all\"></label>\n"

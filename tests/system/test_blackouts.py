@@ -111,7 +111,7 @@ def test_from_the_shell(db):
     assert db.one("select upper(during) - lower(during) = '2 h' and lower(during) < now() from pgrab.blackout")
     text = says("blackout", "add", "8h", "--schedule", "0 22 * * SAT", "--timezone", "Europe/Berlin", "--name", "weekend", "--skip")
     assert "0 22 * * SAT (Europe/Berlin) for 08:00:00" in text and "next" in text
-    assert says("blackout", "add", "1 day", "--from", "2098-12-24", "--owner", "nobody", "--source", "crm", "--name", "x").count("2098-12-2") == 2
+    assert says("blackout", "add", "1 day", "--from", "2098-12-24 Europe/Berlin", "--owner", "nobody", "--source", "crm", "--name", "x").count("2098-12-2") == 2
     assert [row["name"] for row in json.loads(says("blackouts", "--json"))] == [added["name"], "weekend", "x"]
     assert "weekend" in says("blackout", "list", "weekend")
     assert re.search(rf"blackout {added['name']} is on until .*, for etl-%, and holds 0; pgrab blackout remove ends it", says("status"))
@@ -120,7 +120,8 @@ def test_from_the_shell(db):
     assert "there is no blackout \"x\"" in says("blackout", "remove", "x", status=3)
     assert [row["what"] for row in json.loads(says("events", "--json"))] == ["blackout"] * 6 + ["migrate"]
     for args, word in [(["add"], "how long?"), (["remove"], "which one?"), (["stop", "x"], "one of list, add, remove"),
-                       (["add", "1h", "--from", "2098-01-01", "--schedule", "@daily"], "exclude each other")]:
+                       (["add", "1h", "--from", "2098-01-01", "--schedule", "@daily"], "exclude each other"),
+                       (["add", "1h", "--from", "2098-01-01", "--timezone", "Europe/Berlin"], "--timezone is of the schedule")]:
         assert word in says("blackout", *args, status=2)
     for args, word in [(["add", "soon"], "invalid input syntax for type interval"), (["add", "0h"], "blackout during cannot be 'empty'"),
                        (["add", "1d", "--schedule", "@daily"], "blackout lasts cannot be '1 day'")]:

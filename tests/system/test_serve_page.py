@@ -165,7 +165,8 @@ def test_a_person_adds_runs_pauses_retries_and_reads(db, nodes, serving):
     visitor.post("/blackouts", {"lasts": "1 day", "schedule": "0 0 * * SUN", "timezone": "Europe/Berlin", "action": "add"})
     assert db.one("select timezone || action from pgrab.blackout where schedule is not null") == "Europe/Berlinhold"
     for fields, status, says in [({"lasts": ""}, 400, "how long"), ({"lasts": "soon"}, 400, "interval"), ({"lasts": "0 h"}, 400, "during"),
-                                 ({"lasts": "1 h", "from": "2098-01-01", "schedule": "@daily"}, 400, "exclude each other"),
+                                 ({"lasts": "1 h", "from": "2098-01-01", "schedule": "@daily"}, 400, "excludes a schedule"),
+                                 ({"lasts": "1 h", "from": "2098-01-01", "timezone": "Asia/Tokyo"}, 400, "the time zone of one"),
                                  ({"name": "x", "action": "end"}, 404, "no such blackout"), ({"action": "end"}, 400, "no name")]:
         assert says in visitor.post("/blackouts", {"action": "add", **fields}, status=status).text, fields
     visitor.post("/nodes/n1", {"action": "drain"})
