@@ -27,6 +27,9 @@ declare
   c_most constant integer := 1000;
   c_cron constant bigint[] := case when b.schedule is not null
     then pgrab_internal.schedule_compile(b.schedule) end;
+  -- the longest that a window takes, a window that touches the next one included
+  c_longest constant interval := b.lasts + '1 s'
+    + case when b.lasts >= '1 day' then interval '1 day' else '0' end;
   v_next timestamptz;
   v_n integer := 0;
 begin
@@ -35,8 +38,7 @@ begin
     ends_at := case when upper(b.during) > p_at then upper(b.during) end;
     return;
   end if;
-  v_next := pgrab_internal.next_fire_compiled(c_cron, b.timezone, p_at - b.lasts
-    - case when b.lasts >= '1 day' then interval '1 day' else '0' end);
+  v_next := pgrab_internal.next_fire_compiled(c_cron, b.timezone, p_at - c_longest);
   loop
     begins_at := v_next;
     ends_at := v_next;
@@ -50,6 +52,16 @@ begin
   if v_n = c_most then
     ends_at := 'infinity';
   end if;
+  while begins_at is not null and v_n < c_most loop
+    v_next := begins_at - c_longest;
+    loop
+      v_next := pgrab_internal.next_fire_compiled(c_cron, b.timezone, v_next);
+      v_n := v_n + 1;
+      exit when v_next >= begins_at or pgrab_internal.blackout_end(v_next, b.lasts, b.timezone) >= begins_at;
+    end loop;
+    exit when v_next >= begins_at;
+    begins_at := v_next;
+  end loop;
 end $$;
 comment on function pgrab_internal.blackout_span(pgrab_internal.blackout, timestamptz) is
   'The window that is on at an instant, or the next one. Null: none is left.';
@@ -116,6 +128,18 @@ $$;
 comment on function pgrab_internal.closed_by(pgrab_internal.task, timestamptz) is
   'The window that keeps a task from running at an instant. Of several one that skips; otherwise the one '
   'that ends last. Null: none.';
+
+create or replace function pgrab_internal.open_until(t pgrab_internal.task, p_at timestamptz)
+returns timestamptz
+language sql stable as $$
+  select coalesce(min(s.begins_at), 'infinity')
+  from pgrab.blackout b
+    cross join lateral pgrab_internal.blackout_at(row(b.*)::pgrab_internal.blackout, p_at) s
+  where pgrab_internal.blackout_matches(
+    row(b.*)::pgrab_internal.blackout, t.name, t.key, t.source, t.owner)
+$$;
+comment on function pgrab_internal.open_until(pgrab_internal.task, timestamptz) is
+  'When the next window begins for a task that may run now. Infinity: none.';
 
 create or replace function pgrab_internal.closure_why(w pgrab_internal.closure) returns text
 language sql immutable

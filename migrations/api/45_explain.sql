@@ -292,8 +292,8 @@ begin atomic
   from (
     select coalesce(t.due_at, t.fire_at) as at,
       date_trunc('second', coalesce(t.due_at, t.fire_at) - statement_timestamp()) as wait,
-      case when t.paused then '' else format(' select pgrab.run_now(%s) runs it now.', t.id) end
-        as sooner) d;
+      case when t.paused or (pgrab_internal.closed_by(t, statement_timestamp())).name is not null then ''
+        else format(' select pgrab.run_now(%s) runs it now.', t.id) end as sooner) d;
 end;
 comment on function pgrab_internal.explain_due(pgrab_internal.task, boolean) is
   'Its schedule, its calendar, and when it is due.';
@@ -637,30 +637,91 @@ end;
 comment on function pgrab_internal.forecast_one(pgrab_internal.task, timestamptz, integer) is
   'The coming fires of one task, about p_limit at most.';
 
--- Of the fires that one window holds the first stands for all, unless each is to run (misfire all).
-create or replace function pgrab_internal.forecast_closed(p_id bigint, p_fires timestamptz[])
+-- A window may end in another.
+create or replace function pgrab_internal.forecast_through(t pgrab_internal.task, p_at timestamptz,
+  out comes_at timestamptz, out held_by text, out over_at timestamptz)
+language plpgsql stable as $$
+declare
+  c_most constant integer := 100;
+  w pgrab_internal.closure;
+begin
+  comes_at := p_at;
+  for n in 1 .. c_most loop
+    w := pgrab_internal.closed_by(t, comes_at);
+    exit when w.action is distinct from 'hold';
+    comes_at := w.ends_at;
+    held_by := w.name;
+    over_at := coalesce(over_at, w.ends_at);
+  end loop;
+  if w.action = 'skip' then
+    comes_at := null;
+    over_at := w.ends_at;
+  end if;
+end $$;
+comment on function pgrab_internal.forecast_through(pgrab_internal.task, timestamptz) is
+  'What windows make of a fire that is due then: when it comes (null: it is skipped), which one has held it, '
+  'and until when others would fall into the same.';
+
+-- As nodes will do: of the fires that are held until one moment the first stands for those that are later
+-- than misfire_after by then, unless each is to run (misfire all).  Those that come to nothing are passed
+-- over at once, so that a long window costs no more than a short one.
+create or replace function pgrab_internal.forecast_closed(
+  p_id bigint, p_now timestamptz, p_until timestamptz, p_limit bigint)
 returns table (at timestamptz, held_by text)
 language plpgsql stable rows 4 as $$
 declare
+  c_idle constant integer := 1000; -- windows without a fire that comes
+  c record;
   t pgrab_internal.task;
-  w pgrab_internal.closure;
-  v_until timestamptz;
+  v_cron bigint[];
+  v_opens timestamptz; -- from here until v_open no window is on
+  v_open timestamptz;
+  v_held timestamptz; -- when what is held comes
+  v_over timestamptz := p_now; -- fires before are not looked at
 begin
   select x.* into t from pgrab.task x where x.id = p_id;
-  v_until := case when pgrab_internal.is_put_off(t) then t.due_at else '-infinity' end;
-  foreach at in array p_fires loop
-    w := pgrab_internal.closed_by(t, at);
-    held_by := w.name;
-    continue when w.action = 'skip' or w.action = 'hold' and w.ends_at <= v_until and t.misfire <> 'all';
-    if w.action = 'hold' then
-      v_until := w.ends_at;
-      at := w.ends_at;
+  v_cron := case when pgrab_internal.schedule_kind(t.schedule) <> 'after'
+    then pgrab_internal.schedule_compile(t.schedule) end;
+  p_limit := least(p_limit, t.max_runs - t.fires, 1000000);
+  if pgrab_internal.is_put_off(t) then
+    v_held := t.due_at;
+    held_by := (pgrab_internal.closed_by(t, p_now)).name;
+  end if;
+  at := case when not pgrab_internal.under_way(t.status, t.incarnation) then greatest(t.due_at, p_now) end;
+  for n in 1 .. p_limit + c_idle loop
+    if at < v_opens or at >= v_open or v_open is null then
+      c := pgrab_internal.forecast_through(t, at);
+      if c.over_at is null then
+        v_opens := at;
+        v_open := pgrab_internal.open_until(t, at);
+      elsif c.comes_at is null
+        or t.misfire <> 'all' and c.comes_at <= v_held and c.comes_at - at > t.misfire_after then
+        v_over := greatest(v_over, c.over_at);
+        at := null;
+      else
+        at := c.comes_at;
+        held_by := c.held_by;
+        v_held := at;
+      end if;
     end if;
-    return next;
+    if at is not null then
+      return next;
+      p_limit := p_limit - 1;
+    end if;
+    exit when p_limit <= 0 or v_cron is null;
+    t.attempt := 0; -- of the fires that follow
+    t.steps := null;
+    held_by := null;
+    t.fire_at := pgrab_internal.fire_next(v_cron, t.timezone,
+      coalesce(case when v_over > t.fire_at then pgrab_internal.nth_last_fire_on(t.schedule, t.timezone,
+        t.fire_at, v_over - interval '1 us', 1, t.calendar, t.on_closed) end, t.fire_at),
+      t.calendar, t.on_closed);
+    at := t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter);
+    exit when t.fire_at > least(p_until, t.ends_at) or t.fire_at is null;
   end loop;
 end $$;
-comment on function pgrab_internal.forecast_closed(bigint, timestamptz[]) is
-  'What blackouts make of the coming fires of a task.';
+comment on function pgrab_internal.forecast_closed(bigint, timestamptz, timestamptz, bigint) is
+  'The coming fires of one task while there are blackouts, p_limit at most, as of p_now.';
 
 create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text,
@@ -671,24 +732,23 @@ begin atomic
     select o.shard, o.node from pgrab.ownership o),
   task as materialized (
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.durations,
-      pgrab.shard(t.id) as shard, f.at
+      pgrab.shard(t.id) as shard, f.at, f.held_by
     from (
       select d.* from pgrab_tool.due_first(
         statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) d
       union all
       (select x.* from pgrab.wait w join pgrab.task x on x.id = w.task_id
       where w.name is null and pgrab_internal.awaits(x.status, x.incarnation) limit p_limit)) t
-      cross join lateral pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) f(at)
+      cross join lateral (
+        select x.at, null::text as held_by
+        from pgrab_internal.forecast_one(t, statement_timestamp() + p_horizon, p_limit) x(at)
+        where not exists (select from pgrab.blackout)
+        union all
+        select x.at, x.held_by
+        from pgrab_internal.forecast_closed(
+          t.id, statement_timestamp(), statement_timestamp() + p_horizon, p_limit) x
+        where exists (select from pgrab.blackout)) f
     order by f.at, t.id limit p_limit),
-  open as (
-    select t.*, null::text as held_by from task t where not exists (select from pgrab.blackout)
-    union all
-    select g.id, g.name, g.kind, g.owner, g.require, g.schedule, g.durations, g.shard, c.at, c.held_by
-    from (
-      select t.id, t.name, t.kind, t.owner, t.require, t.schedule, t.durations, t.shard,
-        array_agg(t.at order by t.at) as fires
-      from task t where exists (select from pgrab.blackout) group by 1, 2, 3, 4, 5, 6, 7, 8) g
-      cross join lateral pgrab_internal.forecast_closed(g.id, g.fires) c),
   usual as materialized (
     select d.durations, pgrab_tool.usual(d.durations) as usual
     from (select distinct t.durations from task t) d),
@@ -700,7 +760,7 @@ begin atomic
     when c.able = '{}' then '(no node can)'
     else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end,
     t.at + u.usual
-  from open t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
+  from task t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
     left join owner o on o.shard = t.shard left join usual u on u.durations = t.durations
     cross join (
       select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a)

@@ -1,7 +1,7 @@
 -- Blackouts (migrations/api/25_blackout.sql).
 begin;
 \ir limit.inc
-select plan(70);
+select plan(79);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------------- the window
@@ -29,6 +29,10 @@ select is(pg_temp.span('30 2 * * *', '1 h', 'Europe/Berlin', '2026-03-29 00:30Z'
   '2026-03-29 01:00:00+00 2026-03-29 02:00:00+00', 'it begins at the end of a gap');
 select is(pg_temp.span('0 0 * * SAT,SUN', '1 day', 'UTC', '2026-11-29 12:00Z'),
   '2026-11-28 00:00:00+00 2026-11-30 00:00:00+00', 'two without a gap are one');
+select is(pg_temp.span('0 0 * * FRI,SAT,SUN', '1 day', 'UTC', '2026-11-29 23:00Z'),
+  '2026-11-27 00:00:00+00 2026-11-30 00:00:00+00', 'a row of them begins with the first');
+select is(pg_temp.span('0 6 * * MON-FRI', '24 h', 'Europe/Berlin', '2026-11-27 12:00Z'),
+  '2026-11-23 05:00:00+00 2026-11-28 05:00:00+00', 'also of windows of so many hours');
 select is(pg_temp.span('0 * * * *', '90 min', 'UTC', '2026-11-29 12:00Z') ~ 'infinity', true,
   'some never end');
 select is(pg_temp.span('0 0 29 2 *', '1 h', 'UTC', '2096-03-01Z'),
@@ -117,7 +121,8 @@ select is((select g.verdict || ': ' || g.detail from pgrab.explain('etl-1') g wh
   format('waits: Blackout disks holds it until %s: new disks. '
     'select pgrab.delete_blackout(''disks'') ends it.', date_trunc('second', now() + interval '2 h')),
   'explain');
-select is((select detail ~ 'after a blackout' from pgrab.explain('etl-1') where gate = 'due'), true,
+select is((select detail ~ 'after a blackout' and detail !~ 'run_now' from pgrab.explain('etl-1')
+    where gate = 'due'), true,
   'explain says when it comes');
 select is((select count(*) from pgrab.explain('web') where gate = 'blackout'), 0::bigint,
   'and nothing of others');
@@ -235,6 +240,36 @@ select is((select count(*) from pgrab.forecast('8 days') f
 from pgrab.blackout b;
 select is((select string_agg(node, ', ') from pgrab.forecast('8 days') f where f.fire_at = b.ends_at),
   '(after blackout weekly), (no node can)', 'and one at its end') from pgrab.blackout b;
+select is((select count(*) from pgrab.forecast('8 days') f where f.fire_at = b.ends_at and node ~ 'weekly'),
+    1::bigint, 'one stands for those that are too late by then') from pgrab.blackout b;
+update pgrab.task set misfire_after = '45 min';
+update pgrab.blackout set lasts = '40 min';
+select is((select count(*) from pgrab.forecast('8 days') f where f.fire_at = b.ends_at and node ~ 'weekly'),
+    2::bigint, 'each runs that is not') from pgrab.blackout b;
+insert into pgrab.blackout (name, schedule, lasts) values ('then', '30 3 * * SUN', '2 h');
+select is((select count(*) from pgrab.forecast('8 days') f join pgrab.blackout b on f.fire_at = b.ends_at
+    where b.name = 'weekly'), 0::bigint, 'none comes at the end of a window in which another has begun');
+delete from pgrab.blackout where name = 'then';
+update pgrab.blackout set task_like = 'none' where name = 'weekly';
+insert into pgrab.blackout (name, during)
+values ('now', tstzrange(now() - interval '1 h', now() + interval '2 h'));
+select is((select count(*) from pgrab.forecast('8 h', 5) f where f.fire_at >= now() + interval '2 h'),
+  5::bigint, 'the fires that come are counted, and not those of a window');
+update pgrab.task set run_at = now();
+select pg_temp.settle();
+select is((select count(*) || ' ' || min(f.node) from pgrab.forecast('8 h', 5) f
+    where f.fire_at >= now() + interval '2 h'), '5 (after blackout now)', 'also when one is held already');
+delete from pgrab.blackout where name = 'now';
+insert into pgrab.blackout (name, schedule, lasts, action) values ('half', '15 * * * *', '30 min', 'skip');
+update pgrab.task set max_runs = 3;
+select is((select string_agg(extract(minute from f.fire_at)::text, ' ') from pgrab.forecast('8 h') f),
+  '0 0 0', 'what is skipped does not count as one of max_runs');
+update pgrab.task set schedule = '@every 15m', run_at = date_trunc('hour', now()) + interval '1 h';
+select is((select string_agg(extract(minute from f.fire_at)::text, ' ') from pgrab.forecast('8 h') f),
+  '0 45 0', 'an interval goes on counting');
+update pgrab.task set schedule = '*/30 * * * *', max_runs = null;
+delete from pgrab.blackout where name = 'half';
+update pgrab.blackout set task_like = null;
 update pgrab.blackout set begins_at = now() - interval '9 days', ends_at = now() - interval '8 days';
 select is(pgrab_internal.shut('x', null, '', 'x', clock_timestamp()), false,
   'what is noted of a window that is over is not taken for now');

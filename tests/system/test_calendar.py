@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
+import blackouts  # noqa: E402
 import calendar_compare as compare  # noqa: E402
 import calendar_days as days  # noqa: E402
 import calendar_oracle as oracle  # noqa: E402
@@ -37,6 +38,13 @@ def test_the_oracle_agrees_on_open_days(db):
     with psycopg.connect(db.dsn) as connection:
         connection.execute("set timezone = 'UTC'")
         assert days.check_random(connection, random.Random(SEED), 150) + days.check_years(connection) == 0
+        connection.rollback()
+
+
+def test_the_oracle_agrees_on_blackouts(db):
+    with psycopg.connect(db.dsn) as connection:
+        connection.execute("set timezone = 'UTC'")
+        assert blackouts.check_random(connection, random.Random(SEED), 40) == 0
         connection.rollback()
 
 
