@@ -226,7 +226,7 @@ comment on function pgrab_internal.waits_tick(integer) is
   'handlers go on. Returns how many, and in how many microseconds the next wait is over. Null: none ends.';
 
 create or replace view pgrab.waits as
-select t.id, coalesce(t.name, t.key) as name, coalesce(w.name, '(answer)') as waits_for,
+select t.id, coalesce(t.name, t.key) as name, t.kind, coalesce(w.name, '(answer)') as waits_for,
   date_trunc('second', w.since) as since, date_trunc('second', w.until) as until, t.signal_by, t.paused,
   w.progress, pgrab_internal.brief(w.progress_text, 30) as doing
 from pgrab.wait w join pgrab.task t on t.id = w.task_id
@@ -237,6 +237,7 @@ comment on view pgrab.waits is
   'for their members.';
 comment on column pgrab.waits.id is 'Number of the task.';
 comment on column pgrab.waits.name is 'Its name, or its key.';
+comment on column pgrab.waits.kind is 'What carries it out.';
 comment on column pgrab.waits.waits_for is
   'The signal; (answer): the receiver of its request has yet to call back; or (members): it is a batch.';
 comment on column pgrab.waits.since is

@@ -159,6 +159,21 @@ put_cut(struct buf *out, const char *value)
 	free(copy);
 }
 
+/* "2026-11-22 03:00:00.123456+00": the page says once that its times are UTC, and to the second is enough. */
+static bool
+is_time(const char *value)
+{
+	static const char form[] = "dddd-dd-dd dd:dd:dd";
+	size_t n = sizeof form - 1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (form[i] == 'd' ? value[i] < '0' || value[i] > '9' : value[i] != form[i])
+			return false;
+	}
+	value += n + strspn(value + n, ".0123456789");
+	return strcmp(value, "+00") == 0;
+}
+
 void
 page_value(struct call *c, const char *column, const char *value)
 {
@@ -174,6 +189,8 @@ page_value(struct call *c, const char *column, const char *value)
 		buf_adds(&c->out, "</a>");
 	} else if (is_one_of(column, states) && *value != '\0' && value[strspn(value, letters)] == '\0') {
 		buf_addf(&c->out, "<span class=\"s s-%s\">%s</span>", value, value);
+	} else if (is_time(value)) {
+		buf_add(&c->out, value, strlen("2026-11-22 03:00:00"));
 	} else {
 		put_cut(&c->out, value);
 	}

@@ -171,7 +171,7 @@ ask_rest(struct call *c, struct db *db, struct parts *p)
 	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
 	       page_ask(c, db, "serve_chain_page", 3, chain, &p->links) &&
 	       page_ask(c, db, "cli_show_steps", 1, id, &p->steps) &&
-	       page_ask(c, db, "serve_task_runs", 2, last, &p->runs) &&
+	       page_ask(c, db, "serve_task_runs_page", 2, last, &p->runs) &&
 	       page_ask(c, db, "cli_diff", 3, edits, &p->edits) &&
 	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
 	       page_ask(c, db, "serve_output", 1, id, &p->output) &&

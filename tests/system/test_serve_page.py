@@ -254,6 +254,7 @@ def test_the_history_says_when_a_run_started_and_how_long_it_waited(db, nodes, s
     labels = [attrs["data-label"] for tag, attrs in page.elements if tag == "td"]
     assert labels == ["task id", "name", "kind", "attempt", "outcome", "node", "started at", "waited", "seconds", "finished at", "error"], labels
     assert "shell" in page.words
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", [w for w in page.words if w.startswith("20")][0]), page.words
     for given, n in (("started_since=1h", 1), ("started_until=1h", 0), ("started_since=2026-01-01&started_until=2100-01-01", 1), ("started_since=2100-01-01", 0)):
         assert ("No such runs." in Visitor(serve).get(f"{path}&{given}").words) == (n == 0), given
         assert len(json.loads(serve.get(f"/api/v1/runs?task={task}&{given}").text)) == n, given

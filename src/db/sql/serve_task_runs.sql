@@ -1,4 +1,4 @@
--- Serves: GET /api/v1/tasks/ID/runs, the page.  The newest first; waited: how long after its planned time a
+-- Serves: GET /api/v1/tasks/ID/runs, pgrab show.  The newest first; waited: how long after its planned time a
 -- first attempt began.
 -- Plan: run_task_idx of each partition, then a sort.  Without `offset 0` the planner, in a session that
 -- avoids sorts (pg_session.c), would read the runs of all tasks in the order of run_finished_idx.  $1 id, $2
