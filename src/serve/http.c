@@ -16,6 +16,7 @@
 #include "serve/guard.h"
 #include "serve/listen.h"
 #include "serve/metrics.h"
+#include "serve/otlp.h"
 #include "serve/answer.h"
 #include "serve/reply.h"
 #include "serve/route.h"
@@ -31,6 +32,7 @@ struct http {
 	struct mailbox *done;
 	struct answerers *answerers;
 	struct metrics *metrics;
+	struct otlp *otlp; /* NULL: no spans are sent */
 	struct streams *streams;
 	struct event *on_done;
 	int done_fd;
@@ -339,7 +341,8 @@ http_create(struct event_base *base, const struct serve_settings *set, struct ht
 		event_add(h->on_done, NULL);
 		h->streams = streams_create(base);
 		h->answerers = answerers_create(set, h->done, h->done_fd);
-		h->metrics = metrics_create(h->answerers);
+		h->otlp = set->otlp == NULL ? NULL : otlp_start(set);
+		h->metrics = metrics_create(h->answerers, h->otlp);
 		*out = h;
 	} else {
 		http_destroy(&h);
@@ -381,6 +384,7 @@ http_destroy(struct http **hp)
 		close(h->done_fd);
 		mailbox_destroy(&h->done);
 		metrics_destroy(&h->metrics);
+		otlp_stop(&h->otlp);
 		listen_unlink(h->set); /* only if we have listened: else they may be another program's */
 	}
 	evhttp_free(h->server);

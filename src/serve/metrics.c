@@ -13,6 +13,7 @@
 #include "db/sql.h"
 #include "serve/cache.h"
 #include "serve/expose.h"
+#include "serve/otlp.h"
 #include "serve/route.h"
 
 #define KINDS_MAX 32
@@ -37,6 +38,7 @@ struct kind_figures {
 
 struct metrics {
 	struct answerers *answerers;
+	const struct otlp *otlp;
 	_Atomic int64_t requests[6]; /* by the first digit of their status */
 	_Atomic int64_t request_us;
 
@@ -90,11 +92,12 @@ static const struct family families[] = {
 };
 
 struct metrics *
-metrics_create(struct answerers *answerers)
+metrics_create(struct answerers *answerers, const struct otlp *otlp)
 {
 	struct metrics *m = xcalloc(1, sizeof *m);
 
 	m->answerers = answerers;
+	m->otlp = otlp;
 	PTHREAD_OK(pthread_mutex_init(&m->lock, NULL));
 	return m;
 }
@@ -226,6 +229,23 @@ put_runs(struct expose *e, struct metrics *m)
 }
 
 static void
+put_otlp(struct expose *e, const struct otlp *o)
+{
+	static const struct family runs = {
+	    "otlp_runs", "counter", "Runs for the collector of traces: sent, refused by it, dropped"};
+	struct otlp_figures f;
+
+	if (o == NULL)
+		return;
+	otlp_figures(o, &f);
+	expose_family(e, &runs);
+	expose_sample(e, "otlp_runs", "_total", "result", "sent", NULL, NULL, (double)f.sent);
+	expose_sample(e, "otlp_runs", "_total", "result", "refused", NULL, NULL, (double)f.refused);
+	expose_sample(e, "otlp_runs", "_total", "result", "dropped", NULL, NULL, (double)f.dropped);
+	expose_one(e, "otlp_behind_seconds", "How long ago the next run to be sent ended", f.behind);
+}
+
+static void
 put_own(struct expose *e, struct metrics *m)
 {
 	static const struct family requests = {
@@ -288,6 +308,7 @@ metrics_answer(struct call *c, struct db *db)
 		put_database(&e, r);
 		put_runs(&e, c->metrics);
 		put_own(&e, c->metrics);
+		put_otlp(&e, c->metrics->otlp);
 		if (e.open)
 			buf_adds(&c->out, "# EOF\n");
 	}

@@ -11,8 +11,10 @@
 #include "serve/answer.h"
 
 struct metrics;
+struct otlp;
 
-struct metrics *metrics_create(struct answerers *answerers);
+/* otlp: NULL: nothing is sent to a collector of traces. */
+struct metrics *metrics_create(struct answerers *answerers, const struct otlp *otlp);
 void metrics_destroy(struct metrics **m);
 
 /* Counts a request that was answered.  Any thread. */

@@ -39,6 +39,13 @@ const struct option_key serve_keys[] = {
 	"names under which a reverse proxy offers it; requests for any other name are refused", false},
     {"title", 0, OPTION_TEXT, FIELD(title), "pgrab", 0, 0, NULL, "TEXT",
 	"what the page calls this installation", false},
+    {"otlp", 0, OPTION_TEXT, FIELD(otlp), NULL, 0, 0, NULL, "URL",
+	"send each run that ends as a span to the collector of traces at this address, http://HOST:4318",
+	false},
+    {"otlp_headers", 0, OPTION_TEXT, FIELD(otlp_headers), NULL, 0, 0, NULL, "NAME=VALUE,...",
+	"headers that the collector asks for", true},
+    {"otlp_behind", 0, OPTION_DURATION, FIELD(otlp_behind_us), "10m", S(0.1), S(86400), NULL, "TIME",
+	"how far behind it may fall; what ended before that is not sent, but counted", false},
     {"connections", 0, OPTION_INT, FIELD(connections), "4", 1, 64, NULL, "N",
 	"connections to the database, with a thread each; and as many for every role", false},
     {"clients", 0, OPTION_INT, FIELD(clients), "256", 8, 10000, NULL, "N",
@@ -203,6 +210,9 @@ check(const struct serve_settings *s, struct err *err)
 		return RC_BAD;
 	if (n == 0)
 		return err_set(err, RC_BAD, "listen: no address; for example 127.0.0.1:8080");
+	if (s->otlp != NULL && strncmp(s->otlp, "http://", 7) != 0 && strncmp(s->otlp, "https://", 8) != 0)
+		return err_set(err, RC_BAD,
+		    "otlp: \"%.100s\" is not an address; use http://HOST:4318, without /v1/traces", s->otlp);
 	for (size_t i = 0; i < s->n_roles; i++) {
 		if ((s->roles[i].dsn == NULL) == (s->roles[i].service == NULL))
 			return err_set(

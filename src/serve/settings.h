@@ -30,6 +30,8 @@ struct serve_settings {
 	int auth;              /* enum serve_auth */
 	char *hosts;           /* names under which a proxy offers it, comma-separated */
 	char *title;
+	char *otlp, *otlp_headers; /* where spans go; NULL: nowhere */
+	int64_t otlp_behind_us;
 	int64_t connections, clients, rate;
 	int64_t timeout_us;
 	int log_level, log_format;

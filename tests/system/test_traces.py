@@ -2,6 +2,8 @@
 import json
 
 import pytest
+from cluster import wait_until
+from collector import Collector
 from handlers import Handlers
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -11,6 +13,13 @@ PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 @pytest.fixture
 def handlers(tmp_path):
     return Handlers(tmp_path)
+
+
+@pytest.fixture
+def collector():
+    one = Collector()
+    yield one
+    one.close()
 
 
 def test_what_a_chain_runs_belongs_to_the_trace_of_its_insert(db, nodes, handlers):
@@ -36,3 +45,38 @@ def follow(ctx):
     assert db.one("select traceparent from pgrab.run where name = 'made'") == own[3], "what the sql task inserts is its child"
     db.wait_run(db.add(command="insert into pgrab.task (kind, name) values ('noop', 'next')"))
     assert db.one("select traceparent from pgrab.task where name = 'next' union all select traceparent from pgrab.run where name = 'next'") is None
+
+
+def metric(serve, name):
+    return next(float(line.split()[-1]) for line in serve.get("/metrics").text.splitlines() if line.startswith(name))
+
+
+def end_run(db, task, ago="4.9 s", **columns):
+    """A run in the history, as if it had ended a while ago: what has just ended is left for the next look, five seconds later."""
+    row = {"task_id": task, "version": 1, "attempt": 1, "outcome": "succeeded", "kind": "noop", "owner": "o", "traceparent": PARENT, **columns}
+    db.query(f"insert into pgrab.run ({', '.join(row)}, created_at, claimed_at, finished_at) select {', '.join(['%s'] * len(row))}, "
+             "c.at - interval '2 s', c.at - interval '1 s', c.at from (select clock_timestamp() - %s::interval as at) c", *row.values(), ago)
+
+
+def test_runs_are_sent_as_spans(db, serving, collector):
+    """To a collector that first is busy, then does not want a part of what it gets, then all of it, and then takes it."""
+    collector.answers = [(503, {}), (200, {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "no"}}), (400, {})]
+    serve = serving(otlp=collector.url + "/", otlp_headers="x-key=se=cret, x-other=1")
+    db.wait("select exists (select from pg_stat_activity where application_name = 'pgrab serve otlp' and state = 'idle')")
+    end_run(db, 1, name='first \u00fc"', exit_code=7, outcome="failed", error="why\nnot")
+    wait_until(lambda: collector.requests == 2 and metric(serve, 'pgrab_otlp_runs_total{result="refused"}') == 1, 10, "an answer that refuses one")
+    end_run(db, 2)
+    wait_until(lambda: metric(serve, 'pgrab_otlp_runs_total{result="refused"}') == 2, 10, "an answer that refuses all")
+    end_run(db, 3)
+    wait_until(lambda: metric(serve, 'pgrab_otlp_runs_total{result="sent"}') == 1, 10, "a run that is taken")
+    assert collector.faults == [] and [s["name"] for s in collector.spans] == ['first \u00fc" waits', 'first \u00fc"', "noop waits", "noop"]
+    assert collector.spans[1]["status"] == {"code": 2, "message": "why\nnot"} and collector.headers[0]["x-key"] == "se=cret"
+    assert "se=cret" not in serve.log() and serve.log().count("answered 503") == 1
+
+
+def test_what_is_too_far_behind_is_dropped_and_counted(db, serving, collector):
+    serve = serving(otlp=collector.url, otlp_behind="100ms")
+    db.wait("select exists (select from pg_stat_activity where application_name = 'pgrab serve otlp' and clock_timestamp() - backend_start > interval '500 ms')")
+    end_run(db, 1, ago="5.2 s")
+    wait_until(lambda: metric(serve, 'pgrab_otlp_runs_total{result="dropped"}') == 1, 10, "a run that is dropped")
+    assert collector.requests == 0 and metric(serve, "pgrab_otlp_behind_seconds") >= 5
