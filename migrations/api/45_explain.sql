@@ -653,14 +653,14 @@ begin
     held_by := w.name;
     over_at := coalesce(over_at, w.ends_at);
   end loop;
-  if w.action = 'skip' then
+  if w.action is not null then
     comes_at := null;
-    over_at := w.ends_at;
+    over_at := case w.action when 'skip' then w.ends_at else 'infinity' end;
   end if;
 end $$;
 comment on function pgrab_internal.forecast_through(pgrab_internal.task, timestamptz) is
-  'What windows make of a fire that is due then: when it comes (null: it is skipped), which one has held it, '
-  'and until when others would fall into the same.';
+  'What windows make of a fire that is due then: when it comes (null: not at all), which one has held it, '
+  'and until when others would fall into the same (infinity: windows follow each other without an end).';
 
 -- As nodes will do: of the fires that are held until one moment the first stands for those that are later
 -- than misfire_after by then, unless each is to run (misfire all).  Those that come to nothing are passed
@@ -708,7 +708,7 @@ begin
       return next;
       p_limit := p_limit - 1;
     end if;
-    exit when p_limit <= 0 or v_cron is null;
+    exit when p_limit <= 0 or v_cron is null or v_over = 'infinity';
     t.attempt := 0; -- of the fires that follow
     t.steps := null;
     held_by := null;

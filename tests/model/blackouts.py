@@ -63,6 +63,7 @@ class Shut:
     """When which blackout is on."""
 
     def __init__(self, blackouts, after, until):
+        self.until = until
         self.of = [(b, b.windows(after, until)) for b in blackouts]
 
     def at(self, instant):
@@ -71,10 +72,10 @@ class Shut:
         return max(on, key=lambda w: (w[0].action == "skip", w[1]), default=None)
 
     def comes(self, fire):
-        """When a fire comes; None: it is skipped."""
+        """When a fire comes; None: it is skipped, or windows follow each other without an end."""
         on = self.at(fire)
         while on is not None:
-            if on[0].action == "skip":
+            if on[0].action == "skip" or on[1] > self.until - 10 * DAY:
                 return None
             fire = on[1]
             on = self.at(fire)

@@ -12,6 +12,7 @@ walking minute by minute.  Connects as libpq does. Exit 1 on any difference.
 import argparse
 import bisect
 import datetime as dt
+import functools
 import random
 import sys
 import zoneinfo
@@ -65,6 +66,7 @@ def quiet(zone, at):
     return n == len(near) or near[n] > at + 3 * DAY
 
 
+@functools.lru_cache(maxsize=100000)
 def fires_of_day(cron, zone, day):
     """The instants at which a schedule fires while the clock shows this date."""
     if not any(cron.day_matches(day + n * DAY) for n in (-2, -1, 0)):
@@ -225,8 +227,9 @@ def check_years(conn):
     bad = 0
     after, until = dt.datetime(2025, 12, 31, 12, tzinfo=UTC), dt.datetime(2026, 12, 31, 12, tzinfo=UTC)
     for text, zone, calendar in YEAR:
+        cron = oracle.read(text)
         for on_closed in ("skip", "next", "previous"):
-            want = fires(calendar, on_closed, oracle.read(text), zoneinfo.ZoneInfo(zone), after, until)
+            want = fires(calendar, on_closed, cron, zoneinfo.ZoneInfo(zone), after, until)
             got = [r[0] for r in conn.execute("select pgrab.fires(%s, %s, %s, %s, %s, %s)",
                                               (text, zone, after, until, calendar.name, on_closed))]
             if got != want:

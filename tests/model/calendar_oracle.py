@@ -155,6 +155,7 @@ def brute_fire(cron, zone, after, horizon):
     """First fire strictly after an instant, or None if there is none before the horizon."""
     at = after.replace(second=0, microsecond=0) - 30 * 60 * MINUTE
     high = at.astimezone(zone).replace(tzinfo=None) - MINUTE
+    date = None
     while at < horizon:
         local = at.astimezone(zone).replace(tzinfo=None)
         hit = False
@@ -172,7 +173,9 @@ def brute_fire(cron, zone, after, horizon):
                 if at + dt.timedelta(seconds=second) > after:
                     return at + dt.timedelta(seconds=second)
         high = max(high, local)
-        quiet = all(not cron.day_matches(local.date() + n * DAY) for n in (-1, 0, 1, 2, 3))
+        if local.date() != date:
+            date = local.date()
+            quiet = all(not cron.day_matches(date + n * DAY) for n in (-1, 0, 1, 2, 3))
         at += DAY if quiet else MINUTE
     return None
 

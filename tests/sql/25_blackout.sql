@@ -1,7 +1,7 @@
 -- Blackouts (migrations/api/25_blackout.sql).
 begin;
 \ir limit.inc
-select plan(79);
+select plan(80);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------------- the window
@@ -249,7 +249,10 @@ select is((select count(*) from pgrab.forecast('8 days') f where f.fire_at = b.e
 insert into pgrab.blackout (name, schedule, lasts) values ('then', '30 3 * * SUN', '2 h');
 select is((select count(*) from pgrab.forecast('8 days') f join pgrab.blackout b on f.fire_at = b.ends_at
     where b.name = 'weekly'), 0::bigint, 'none comes at the end of a window in which another has begun');
-delete from pgrab.blackout where name = 'then';
+update pgrab.blackout set schedule = '0 */2 * * *', lasts = '1 h' where name = 'then';
+insert into pgrab.blackout (name, schedule, lasts) values ('than', '0 1-23/2 * * *', '1 h');
+select is((select count(*) from pgrab.forecast('8 days')), 0::bigint, 'windows that take turns have no end');
+delete from pgrab.blackout where name in ('then', 'than');
 update pgrab.blackout set task_like = 'none' where name = 'weekly';
 insert into pgrab.blackout (name, during)
 values ('now', tstzrange(now() - interval '1 h', now() + interval '2 h'));
