@@ -135,3 +135,66 @@ dsn_hide(const char *dsn, char *text, size_t size)
 	}
 	PQconninfoFree(all);
 }
+
+static void
+put_option(struct buf *b, const char *keyword, const char *value)
+{
+	buf_addf(b, "%s%s='", b->len > 0 ? " " : "", keyword);
+	for (; *value != '\0'; value++) {
+		if (*value == '\'' || *value == '\\')
+			buf_addc(b, '\\');
+		buf_addc(b, *value);
+	}
+	buf_addc(b, '\'');
+}
+
+static PQconninfoOption *
+parse_any(const char *dsn)
+{
+	struct buf b = {0};
+	PQconninfoOption *all;
+
+	if (dsn != NULL && *dsn != '\0' && !is_conninfo(dsn))
+		put_option(&b, "dbname", dsn); /* as PQconnectdb would take it */
+	all = PQconninfoParse(b.len > 0 ? buf_str(&b) : dsn == NULL ? "" : dsn, NULL);
+	buf_fini(&b);
+	return all;
+}
+
+/* Both lists have the same keywords in the same order. */
+char *
+dsn_over(const char *base, const char *over)
+{
+	PQconninfoOption *b = parse_any(base), *o = parse_any(over);
+	struct buf out = {0};
+
+	for (int i = 0; b != NULL && o != NULL && b[i].keyword != NULL; i++) {
+		const char *value = o[i].val != NULL ? o[i].val : b[i].val;
+
+		if (value != NULL)
+			put_option(&out, b[i].keyword, value);
+	}
+	if (b == NULL || o == NULL)
+		buf_fini(&out);
+	else
+		buf_str(&out);
+	PQconninfoFree(b);
+	PQconninfoFree(o);
+	return b == NULL || o == NULL ? NULL : buf_steal(&out);
+}
+
+bool
+dsn_has_login(const char *dsn)
+{
+	static const char *const words[] = {
+	    "user", "password", "passfile", "service", "sslcert", "sslkey", "sslpassword", "options", NULL};
+	PQconninfoOption *all = parse_any(dsn);
+	bool has = all == NULL;
+
+	for (const PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++) {
+		for (const char *const *w = words; *w != NULL; w++)
+			has = has || (o->val != NULL && strcmp(o->keyword, *w) == 0);
+	}
+	PQconninfoFree(all);
+	return has;
+}

@@ -14,4 +14,11 @@ bool dsn_has_password(const char *dsn);
  * libpq's message about it. */
 void dsn_hide(const char *dsn, char *text, size_t size);
 
+/* base, but what `over` says takes the place of the same: for the caller to free.  NULL: one of them is no
+ * connection string. */
+char *dsn_over(const char *base, const char *over);
+
+/* Does it say who logs in, or how? */
+bool dsn_has_login(const char *dsn);
+
 #endif

@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "db/sql.h"
 #include "serve/cache.h"
+#include "serve/fleet.h"
 #include "serve/route.h"
 #include "serve/token.h"
 
@@ -18,6 +20,8 @@
 
 struct answerers {
 	const struct serve_settings *set;
+	size_t database;
+	struct fleet *fleet;
 	struct mailbox *calls, *probes, *done;
 	struct cache *cache;
 	int done_fd;
@@ -31,20 +35,17 @@ struct answerers {
 struct answerer {
 	struct answerers *answerers;
 	struct db **db;
+	struct db *tokens; /* where tokens are looked up, if that is another database */
 };
 
 static struct db *
-open_db(const struct answerers *p, int role)
+open_db(const struct answerers *p, size_t database, int role)
 {
-	char dsn[300];
-	const struct serve_role *r = role == CALL_OWN_ROLE ? NULL : &p->set->roles[role];
+	char *login = serve_login(p->set, database, role);
+	struct db *db = db_create(login, "pgrab serve", p->set->timeout_us);
 
-	if (r == NULL)
-		return db_create(p->set->dsn, "pgrab serve", p->set->timeout_us);
-	if (r->dsn != NULL)
-		return db_create(r->dsn, "pgrab serve", p->set->timeout_us);
-	snprintf(dsn, sizeof dsn, "service='%.200s'", r->service);
-	return db_create(dsn, "pgrab serve", p->set->timeout_us);
+	free(login);
+	return db;
 }
 
 static struct db *
@@ -53,8 +54,20 @@ db_of(struct answerer *w, int role)
 	struct db **slot = &w->db[role + 1];
 
 	if (*slot == NULL)
-		*slot = open_db(w->answerers, role);
+		*slot = open_db(w->answerers, w->answerers->database, role);
 	return *slot;
+}
+
+/* Tokens are those of the database of dsn. */
+static struct db *
+tokens_of(struct answerer *w)
+{
+	if (w->answerers->database == 0)
+		return db_of(w, CALL_OWN_ROLE);
+	if (w->tokens == NULL)
+		w->tokens = open_db(w->answerers, 0, CALL_OWN_ROLE);
+	db_drop_dead(w->tokens);
+	return w->tokens;
 }
 
 /* No request waits for a server that was just found to be out of reach. */
@@ -88,8 +101,14 @@ answer(struct answerer *w, struct call *c)
 		call_problem(c, 503, "too many requests wait for the database", "Try again in a moment.");
 		return;
 	}
-	if (c->token != NULL && (is_away(w, CALL_OWN_ROLE, c) || !token_settle(c, db_of(w, CALL_OWN_ROLE))))
+	if (c->token != NULL &&
+	    ((w->answerers->database == 0 && is_away(w, CALL_OWN_ROLE, c)) || !token_settle(c, tokens_of(w))))
 		return;
+	c->fleet = w->answerers->fleet;
+	if (c->route->how == ROUTE_FREE) {
+		c->route->answer(c, NULL);
+		return;
+	}
 	if (is_away(w, c->role, c))
 		return;
 	int64_t begun = clock_mono_us();
@@ -111,14 +130,38 @@ tell(struct answerers *p, struct call *c)
 		; /* only EINTR: the count does not overflow */
 }
 
+/* How the database is, for those who look at all of them. */
+static void
+tell_fleet(struct answerer *w)
+{
+	struct db *db = db_of(w, CALL_OWN_ROLE);
+	PGresult *r = NULL;
+	struct err err = {0};
+	enum rc rc;
+
+	db_drop_dead(db);
+	rc = db_query(db, sql_text("cli_overview"), 0, NULL, &r, &err);
+	fleet_note(w->answerers->fleet, w->answerers->database, rc == RC_OK ? r : NULL,
+	    rc == RC_OK ? NULL : err.text);
+	PQclear(r);
+}
+
 static void
 serve_from(struct answerers *p, struct mailbox *calls)
 {
 	struct answerer w = {.answerers = p, .db = xcalloc(p->set->n_roles + 1, sizeof *w.db)};
+	int64_t tell_us = calls == p->probes && p->fleet != NULL ? clock_mono_us() : CLOCK_NEVER;
 	struct mail *m;
+	enum rc rc;
 
-	while (mailbox_pop_until(calls, CLOCK_NEVER, &m) == RC_OK) {
+	while ((rc = mailbox_pop_until(calls, tell_us, &m)) != RC_CLOSED) {
 		struct call *c = (struct call *)m;
+
+		if (rc != RC_OK) {
+			tell_fleet(&w);
+			tell_us = clock_mono_us() + FLEET_EVERY_US;
+			continue;
+		}
 
 		atomic_fetch_sub(calls == p->probes ? &p->probing : &p->waiting, 1);
 		atomic_fetch_add(&p->busy, 1);
@@ -129,6 +172,7 @@ serve_from(struct answerers *p, struct mailbox *calls)
 	for (size_t i = 0; i <= p->set->n_roles; i++)
 		db_destroy(&w.db[i]);
 	free(w.db);
+	db_destroy(&w.tokens);
 }
 
 static void *
@@ -147,11 +191,14 @@ serve_probes(void *arg)
 }
 
 struct answerers *
-answerers_create(const struct serve_settings *set, struct mailbox *done, int done_fd)
+answerers_create(
+    const struct serve_settings *set, size_t database, struct fleet *fleet, struct mailbox *done, int done_fd)
 {
 	struct answerers *p = xcalloc(1, sizeof *p);
 
 	p->set = set;
+	p->database = database;
+	p->fleet = fleet;
 	p->calls = mailbox_create();
 	p->probes = mailbox_create();
 	p->cache = cache_create();

@@ -11,9 +11,12 @@
 #include "serve/settings.h"
 
 struct answerers;
+struct fleet;
 
-/* done_fd: an eventfd that is rung when a call has come to `done`. */
-struct answerers *answerers_create(const struct serve_settings *set, struct mailbox *done, int done_fd);
+/* database: which one, as serve_login().  fleet: is told how the database is; NULL: there is only this one.
+ * done_fd: an eventfd that is rung when a call has come to `done`. */
+struct answerers *answerers_create(const struct serve_settings *set, size_t database, struct fleet *fleet,
+    struct mailbox *done, int done_fd);
 void answerers_destroy(struct answerers **p); /* waits for the calls under way */
 
 /* The call belongs to the answerers until it comes back through `done`.  False: there are too

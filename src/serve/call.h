@@ -26,6 +26,7 @@ struct route;
 struct serve_settings;
 struct metrics;
 struct cache;
+struct fleet;
 
 struct call {
 	struct mail mail;                 /* first */
@@ -33,6 +34,9 @@ struct call {
 	const struct serve_settings *set; /* read only while the program serves */
 	struct metrics *metrics;          /* has its own lock */
 	struct cache *cache;              /* so has it */
+	struct fleet *fleet;              /* and it; NULL: there is only one database */
+	size_t database;                  /* as serve_login() */
+	char base[60];                    /* its paths begin with this: "/db/NAME"; "": that of dsn */
 	const struct route *route;
 	char id[65];   /* of the request */
 	char peer[64]; /* "127.0.0.1", "unix:uid" */

@@ -13,10 +13,12 @@
 #include "base/log.h"
 #include "serve/call.h"
 #include "serve/clients.h"
+#include "serve/fleet.h"
 #include "serve/guard.h"
 #include "serve/listen.h"
 #include "serve/metrics.h"
 #include "serve/otlp.h"
+#include "serve/prefix.h"
 #include "serve/answer.h"
 #include "serve/reply.h"
 #include "serve/route.h"
@@ -24,15 +26,21 @@
 
 #define HEADERS_MAX (16 * 1024)
 
+/* So that one database does not hold up the others. */
+struct pool {
+	struct answerers *answerers;
+	struct metrics *metrics;
+};
+
 struct http {
 	const struct serve_settings *set;
 	struct evhttp *server;
 	struct clients *clients;
 	struct guard *guard;
 	struct mailbox *done;
-	struct answerers *answerers;
-	struct metrics *metrics;
 	struct otlp *otlp; /* NULL: no spans are sent */
+	struct fleet *fleet;
+	struct pool *pools; /* one for each database */
 	struct streams *streams;
 	struct event *on_done;
 	int done_fd;
@@ -73,6 +81,7 @@ send_answer(struct http *h, struct call *c)
 
 	if (conn != NULL)
 		clients_go_on(h->clients, evhttp_connection_get_bufferevent(conn));
+	prefix_put(c);
 	reply_headers(c);
 	if (strcmp(c->method, "HEAD") == 0) {
 		snprintf(length, sizeof length, "%zu", c->out.len);
@@ -81,9 +90,9 @@ send_answer(struct http *h, struct call *c)
 		evbuffer_add(body, buf_str(&c->out), c->out.len);
 	}
 	reply_log(c, us);
-	metrics_request(h->metrics, c->status, us);
+	metrics_request(h->pools[c->database].metrics, c->status, us);
 	if (stream) {
-		streams_begin(h->streams, h->answerers, c);
+		streams_begin(h->streams, h->pools[c->database].answerers, c);
 	} else {
 		/* If the client has gone meanwhile this only frees the request. */
 		evhttp_send_reply(c->req, c->status, NULL, body);
@@ -148,28 +157,20 @@ set_id(struct call *c)
 	}
 }
 
-static bool
-came_by_tls(struct evhttp_request *req)
-{
-	const char *proto = evhttp_find_header(evhttp_request_get_input_headers(req), "X-Forwarded-Proto");
-
-	return proto != NULL && strcmp(proto, "https") == 0;
-}
-
 static struct call *
 call_of(struct http *h, struct evhttp_request *req)
 {
 	struct call *c = xcalloc(1, sizeof *c);
-	const char *last;
+	const char *last, *proto;
 
 	c->req = req;
 	c->set = h->set;
-	c->metrics = h->metrics;
 	c->status = 200;
 	c->begun_us = clock_mono_us();
 	c->method = xstrdup(method_of(req));
 	c->uri = xstrdup(evhttp_request_get_uri(req));
-	c->secure = came_by_tls(req);
+	proto = evhttp_find_header(evhttp_request_get_input_headers(req), "X-Forwarded-Proto");
+	c->secure = proto != NULL && strcmp(proto, "https") == 0;
 	TAILQ_INIT(&c->query);
 	TAILQ_INIT(&c->form);
 	last = evhttp_find_header(evhttp_request_get_input_headers(req), "Last-Event-ID");
@@ -255,8 +256,9 @@ may_come_in(struct http *h, struct call *c)
 		    "Use its address, or let pgrab serve know the name: hosts = NAME.");
 	if (!clients_may_ask(h->clients, c->peer))
 		return call_problem(c, 429, "too many requests within one second", NULL);
-	if (!take_query(c) || !find_route(c) || !take_body(c))
+	if (!prefix_take(c) || !take_query(c) || !find_route(c) || !take_body(c))
 		return false;
+	c->metrics = h->pools[c->database].metrics;
 	if (h->set->callback_listen == NULL)
 		return guard_admit(h->guard, c);
 	c->role = CALL_OWN_ROLE;
@@ -276,7 +278,7 @@ on_request(struct evhttp_request *req, void *arg)
 	} else if (c->route->how == ROUTE_HERE) {
 		c->route->answer(c, NULL);
 		send_answer(h, c);
-	} else if (!answerers_push(h->answerers, c)) {
+	} else if (!answerers_push(h->pools[c->database].answerers, c)) {
 		call_problem(c, 503, "too many requests wait for the database", "Try again in a moment.");
 		send_answer(h, c);
 	}
@@ -299,25 +301,17 @@ set_up(struct http *h, struct event_base *base)
 						  EVHTTP_REQ_PUT | EVHTTP_REQ_PATCH | EVHTTP_REQ_DELETE);
 }
 
-static enum rc
-listen_all(struct http *h, struct event_base *base, struct err *err)
+static void
+create_pools(struct http *h)
 {
-	const char *at = serve_addresses(h->set);
-	struct serve_address a;
-	enum rc rc = RC_OK;
+	size_t n = h->set->n_databases + 1;
 
-	while (rc == RC_OK && serve_next_address(&at, &a, err)) {
-		struct evconnlistener *l = NULL;
-
-		rc = listen_at(base, &a, &l, err);
-		if (rc != RC_OK)
-			break;
-		if (evhttp_bind_listener(h->server, l) == NULL)
-			abort();
-		clients_watch(h->clients, l);
-		log_info("listen", "address=%s%s port=%d", a.port == 0 ? "unix:" : "", a.text, a.port);
+	h->fleet = n > 1 ? fleet_create(n) : NULL;
+	h->pools = xcalloc(n, sizeof *h->pools);
+	for (size_t i = 0; i < n; i++) {
+		h->pools[i].answerers = answerers_create(h->set, i, h->fleet, h->done, h->done_fd);
+		h->pools[i].metrics = metrics_create(h->pools[i].answerers, i == 0 ? h->otlp : NULL);
 	}
-	return rc;
 }
 
 enum rc
@@ -331,7 +325,7 @@ http_create(struct event_base *base, const struct serve_settings *set, struct ht
 	set_up(h, base);
 	rc = guard_create(set, &h->guard, err);
 	if (rc == RC_OK)
-		rc = listen_all(h, base, err);
+		rc = listen_all(base, set, h->server, h->clients, err);
 	if (rc == RC_OK) {
 		h->done = mailbox_create();
 		h->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -340,9 +334,8 @@ http_create(struct event_base *base, const struct serve_settings *set, struct ht
 		h->on_done = event_new(base, h->done_fd, EV_READ | EV_PERSIST, on_done, h);
 		event_add(h->on_done, NULL);
 		h->streams = streams_create(base);
-		h->answerers = answerers_create(set, h->done, h->done_fd);
 		h->otlp = set->otlp == NULL ? NULL : otlp_start(set);
-		h->metrics = metrics_create(h->answerers, h->otlp);
+		create_pools(h);
 		*out = h;
 	} else {
 		http_destroy(&h);
@@ -372,10 +365,11 @@ http_destroy(struct http **hp)
 {
 	struct http *h = *hp;
 
-	if (h->answerers != NULL) {
+	if (h->pools != NULL) {
 		struct mail *m;
 
-		answerers_destroy(&h->answerers);
+		for (size_t i = 0; i <= h->set->n_databases; i++)
+			answerers_destroy(&h->pools[i].answerers);
 		streams_stop(h->streams);
 		while (mailbox_pop_until(h->done, 0, &m) == RC_OK)
 			take_back(h, (struct call *)m);
@@ -383,7 +377,11 @@ http_destroy(struct http **hp)
 		event_free(h->on_done);
 		close(h->done_fd);
 		mailbox_destroy(&h->done);
-		metrics_destroy(&h->metrics);
+		for (size_t i = 0; i <= h->set->n_databases; i++)
+			metrics_destroy(&h->pools[i].metrics);
+		free(h->pools);
+		if (h->fleet != NULL)
+			fleet_destroy(&h->fleet);
 		otlp_stop(&h->otlp);
 		listen_unlink(h->set); /* only if we have listened: else they may be another program's */
 	}

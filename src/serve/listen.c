@@ -4,11 +4,16 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include <event2/listener.h>
+
+#include "base/log.h"
 
 #define FLAGS (LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE)
 
@@ -54,7 +59,7 @@ remove_left_over(const struct sockaddr_storage *name, socklen_t len)
 	close(fd);
 }
 
-enum rc
+static enum rc
 listen_at(
     struct event_base *base, const struct serve_address *a, struct evconnlistener **out, struct err *err)
 {
@@ -89,4 +94,26 @@ listen_unlink(const struct serve_settings *set)
 		if (a.port == 0)
 			(void)unlink(a.text);
 	}
+}
+
+enum rc
+listen_all(struct event_base *base, const struct serve_settings *set, struct evhttp *server,
+    struct clients *clients, struct err *err)
+{
+	const char *at = serve_addresses(set);
+	struct serve_address a;
+	enum rc rc = RC_OK;
+
+	while (rc == RC_OK && serve_next_address(&at, &a, err)) {
+		struct evconnlistener *l = NULL;
+
+		rc = listen_at(base, &a, &l, err);
+		if (rc != RC_OK)
+			break;
+		if (evhttp_bind_listener(server, l) == NULL)
+			abort();
+		clients_watch(clients, l);
+		log_info("listen", "address=%s%s port=%d", a.port == 0 ? "unix:" : "", a.text, a.port);
+	}
+	return rc;
 }

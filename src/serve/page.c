@@ -27,6 +27,28 @@ is_here(const struct call *c, const char *path)
 	       (c->uri[n] == '\0' || c->uri[n] == '?' || (n > 1 && c->uri[n] == '/'));
 }
 
+/* The same page of another database.  In single quotes: not to be made a path of this one, see reply.c. */
+static void
+put_databases(struct call *c)
+{
+	const char *page = strncmp(c->uri, "/databases", 10) == 0 ? "/" : c->uri;
+	int n = (int)strcspn(page + 1, "/?") + 1;
+
+	if (c->set->n_databases == 0)
+		return;
+	buf_addf(&c->out, "<nav aria-label=\"Databases\"><a href='/databases'%s>All databases</a>\n",
+	    strncmp(c->uri, "/databases", 10) == 0 ? " aria-current=\"page\"" : "");
+	for (size_t i = 0; i <= c->set->n_databases; i++) {
+		const char *name = serve_database_name(c->set, i);
+
+		buf_addf(&c->out, "<a href='%s%s%.*s'%s>", i == 0 ? "" : "/db/", i == 0 ? "" : name, n, page,
+		    i == c->database ? " aria-current=\"true\"" : "");
+		html_text(&c->out, name);
+		buf_adds(&c->out, "</a>\n");
+	}
+	buf_adds(&c->out, "</nav>");
+}
+
 void
 page_begin(struct call *c, const char *title, bool live)
 {
@@ -37,17 +59,19 @@ page_begin(struct call *c, const char *title, bool live)
 		    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
 	html_text(o, title);
 	buf_adds(o, " - ");
-	html_text(o, c->set->title);
+	html_text(o, serve_database_name(c->set, c->database));
 	buf_adds(o, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" "
 		    "href=\"/static/page.css\">\n"
 		    "<script src=\"/static/page.js\" defer></script>\n</head>\n<body>\n"
 		    "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<header><strong>");
-	html_text(o, c->set->title);
+	html_text(o, serve_database_name(c->set, c->database));
 	buf_adds(o, "</strong>\n<nav aria-label=\"Pages\">");
 	for (size_t i = 0; i < sizeof nav / sizeof *nav; i++)
 		buf_addf(o, "<a href=\"%s\"%s>%s</a>\n", nav[i].path,
 		    is_here(c, nav[i].path) ? " aria-current=\"page\"" : "", nav[i].label);
-	buf_addf(o, "</nav></header>\n<main id=\"main\"%s>\n<h1>", live ? " data-live=\"5\"" : "");
+	buf_adds(o, "</nav>");
+	put_databases(c);
+	buf_addf(o, "</header>\n<main id=\"main\"%s>\n<h1>", live ? " data-live=\"5\"" : "");
 	html_text(o, title);
 	buf_adds(o, "</h1>\n");
 }

@@ -48,6 +48,8 @@ void page_task(struct call *c, struct db *db);
 void page_overview(struct call *c, struct db *db);
 /* page_time.c */
 void page_timeline(struct call *c, struct db *db);
+/* page_fleet.c: all databases. */
+void page_fleet(struct call *c, struct db *db);
 /* page_month.c */
 void page_month(struct call *c, struct db *db);
 /* page_plot.c: how long the last runs took and how late they began; the rows of serve_rates, each with a link

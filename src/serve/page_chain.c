@@ -125,7 +125,11 @@ page_chain(struct call *c, struct db *db)
 			    asked != NULL || PQntuples(runs) == 0 ? asked : text(runs, 0, "run");
 			const char *which[] = {task[0], run, "5000"};
 
-			if (page_ask_shared(c, db, "serve_chain_page", 3, which, &links))
+			if (!page_ask_shared(c, db, "serve_chain_page", 3, which, &links))
+				;
+			else if (PQntuples(runs) + PQntuples(links) == 0)
+				call_problem(c, 404, "there is no such chain", "/chains lists them.");
+			else
 				put_page(c, task[0], runs, links, run == NULL ? "" : run);
 		}
 	}

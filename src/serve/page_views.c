@@ -347,6 +347,7 @@ const struct route page_routes[] = {
     ACT("/tasks/*/answer", page_act_answer),
     SHOW("/history", history),
     SHOW("/timeline", page_timeline),
+    {"GET", "/databases", page_fleet, NULL, ROUTE_KNOWN, ROUTE_FREE},
     SHOW("/month", page_month),
     SHOW("/chains", chains),
     SHOW("/chains/*", page_chain),

@@ -73,7 +73,8 @@ shown(const struct call *c)
 void
 reply_log(const struct call *c, int64_t us)
 {
-	log_info("request", "id=%s peer=%s method=%s path=\"%.*s\" status=%d bytes=%zu ms=%lld.%lld role=%s",
-	    c->id, c->peer, c->method, shown(c), c->uri, c->status, c->out.len, (long long)(us / 1000),
+	log_info("request",
+	    "id=%s peer=%s method=%s path=\"%s%.*s\" status=%d bytes=%zu ms=%lld.%lld role=%s", c->id,
+	    c->peer, c->method, c->base, shown(c), c->uri, c->status, c->out.len, (long long)(us / 1000),
 	    (long long)(us % 1000 / 100), c->role >= 0 ? c->set->roles[c->role].name : "-");
 }

@@ -19,6 +19,7 @@ enum route_how {
 	ROUTE_AS_CALLER, /* with a connection of the caller's role */
 	ROUTE_AS_SELF,   /* with one of this program's own role, whoever asks */
 	ROUTE_PROBE,     /* the same, by a thread that does nothing else */
+	ROUTE_FREE,      /* the same, but it needs no database, but to look up a token */
 	ROUTE_HERE       /* needs no database: answered in the HTTP thread, with db NULL */
 };
 
@@ -32,7 +33,8 @@ struct route {
 };
 
 /* Handlers. */
-void api_answer(struct call *c, struct db *db);    /* arg: a struct api */
+void api_answer(struct call *c, struct db *db); /* arg: a struct api */
+void fleet_answer(struct call *c, struct db *db);
 void asset_answer(struct call *c, struct db *db);  /* arg: the name of an asset */
 void events_answer(struct call *c, struct db *db); /* called again and again, see stream.h */
 void metrics_answer(struct call *c, struct db *db);

@@ -107,6 +107,11 @@ EVENTS = {
                     "description": "From here on; without it from now on.", "schema": {"type": "string"}}],
     "responses": {"200": content("It goes on.", "text/event-stream", {"type": "string"}), "default": PROBLEM}}
 
+DATABASES = {
+    "summary": "Every database of this pgrab serve, as it was some seconds ago; those that are away, with the reason",
+    "responses": {"200": content("All of them; 404 if there is only one.", "application/json", kind_of("Database[]")),
+                  "default": PROBLEM}}
+
 
 def document(source):
     paths = {}
@@ -119,7 +124,7 @@ def document(source):
                                 "the command line's --json."},
         "servers": [{"url": "/api/v1"}],
         "security": [{"token": []}, {}],
-        "paths": paths | {"/events": {"get": EVENTS}},
+        "paths": paths | {"/databases": {"get": DATABASES}, "/events": {"get": EVENTS}},
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
                                           "description": "A token of pgrab.token, where `auth = token`."}},
@@ -133,6 +138,7 @@ def table(source):
                    for i, r in enumerate(routes))
     return ('/* Made by routes.py; do not edit. */\n#include "serve/api.h"\n\n'
             f"static const struct api apis[] = {{\n{apis}}};\n\nconst struct route api_routes[] = {{\n{rows}"
+            '\t{"GET", "/api/v1/databases", fleet_answer, NULL, ROUTE_KNOWN, ROUTE_FREE},\n'
             '\t{"GET", "/api/v1/events", events_answer, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER},\n'
             '\t{"GET", "/api/v1/openapi.json", asset_answer, "openapi.json", ROUTE_ANYBODY, ROUTE_HERE},\n'
             "\t{NULL, NULL, NULL, NULL, ROUTE_KNOWN, ROUTE_HERE},\n};\n")

@@ -8,12 +8,16 @@
 #include <sys/un.h>
 
 #include "base/alloc.h"
+#include "db/dsn.h"
 #include "db/schema.h"
 
-#define FIELD(f)  offsetof(struct serve_settings, f)
-#define ROLE(f)   offsetof(struct serve_role, f)
-#define S(n)      ((n)*1e6)
-#define ROLES_MAX 200
+#define FIELD(f)      offsetof(struct serve_settings, f)
+#define ROLE(f)       offsetof(struct serve_role, f)
+#define S(n)          ((n)*1e6)
+#define DATABASE(f)   offsetof(struct serve_database, f)
+#define ROLES_MAX     200
+#define DATABASES_MAX 50
+#define NAME_LENGTH   40
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "json", NULL};
@@ -69,6 +73,13 @@ static const struct option_key role_keys[] = {
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
 
+static const struct option_key database_keys[] = {
+    {"dsn", 0, OPTION_TEXT, DATABASE(dsn), NULL, 0, 0, NULL, "DSN",
+	"where it is, such as host=db2 dbname=app: takes the place of the same in the login of each role",
+	true},
+    {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
+};
+
 int
 serve_settings_role(const struct serve_settings *s, const char *name)
 {
@@ -100,8 +111,65 @@ add_role(void *settings, const char *name, struct err *err)
 	return NULL;
 }
 
-static const struct option_section sections[] = {
-    {"role", role_keys, add_role, NULL}, {NULL, NULL, NULL, NULL}};
+/* Its name is a part of paths. */
+static bool
+is_plain(const char *name)
+{
+	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+
+	return n > 0 && n <= NAME_LENGTH && name[n] == '\0';
+}
+
+static void *
+add_database(void *settings, const char *name, struct err *err)
+{
+	struct serve_settings *s = settings;
+	struct serve_database *d;
+
+	for (size_t i = 0; i < s->n_databases; i++) {
+		if (strcmp(s->databases[i].name, name) == 0) {
+			err_set(err, RC_BAD, "[database %s] is given twice", name);
+			return NULL;
+		}
+	}
+	if (!is_plain(name)) {
+		err_set(err, RC_BAD, "[database %.60s]: a name has letters, digits, _ and -, %d at most",
+		    name, NAME_LENGTH);
+		return NULL;
+	}
+	if (s->n_databases == DATABASES_MAX) {
+		err_set(err, RC_BAD, "a file holds at most %d databases", DATABASES_MAX);
+		return NULL;
+	}
+	s->databases = xrealloc(s->databases, (s->n_databases + 1) * sizeof *s->databases);
+	d = &s->databases[s->n_databases++];
+	memset(d, 0, sizeof *d);
+	option_defaults(database_keys, d);
+	d->name = xstrdup(name);
+	return d;
+}
+
+const char *
+serve_database_name(const struct serve_settings *s, size_t database)
+{
+	return database == 0 ? s->title : s->databases[database - 1].name;
+}
+
+char *
+serve_login(const struct serve_settings *s, size_t database, int role)
+{
+	const struct serve_role *r = role < 0 ? NULL : &s->roles[role];
+	char *service = r != NULL && r->dsn == NULL ? xasprintf("service='%.200s'", r->service) : NULL;
+	const char *own = r == NULL ? s->dsn : r->dsn != NULL ? r->dsn : service;
+	char *login =
+	    database == 0 ? xstrdup(own == NULL ? "" : own) : dsn_over(own, s->databases[database - 1].dsn);
+
+	free(service);
+	return login;
+}
+
+static const struct option_section sections[] = {{"role", role_keys, add_role, NULL},
+    {"database", database_keys, add_database, NULL}, {NULL, NULL, NULL, NULL}};
 
 bool
 serve_in_list(const char *list, const char *word)
@@ -190,6 +258,32 @@ serve_addresses(const struct serve_settings *s)
 	return s->callback_listen != NULL ? s->callback_listen : s->listen;
 }
 
+/* A role must not come to another's rights by asking for another database. */
+static enum rc
+check_databases(const struct serve_settings *s, struct err *err)
+{
+	for (size_t i = 0; i < s->n_databases; i++) {
+		const struct serve_database *d = &s->databases[i];
+		char *login = d->dsn == NULL ? NULL : serve_login(s, i + 1, -1);
+		bool reads = login != NULL;
+
+		free(login);
+		if (!reads)
+			return err_set(err, RC_BAD,
+			    "[database %s]: give dsn, such as host=db2 dbname=app; it and the dsn of the "
+			    "file are "
+			    "key=value or a URI",
+			    d->name);
+		if (dsn_has_login(d->dsn) && (s->auth == SERVE_TOKEN || s->n_roles > 0))
+			return err_set(err, RC_BAD,
+			    "[database %s] dsn: say only where it is (host, port, dbname); who logs in, each "
+			    "role "
+			    "has said",
+			    d->name);
+	}
+	return RC_OK;
+}
+
 static enum rc
 check(const struct serve_settings *s, struct err *err)
 {
@@ -218,7 +312,7 @@ check(const struct serve_settings *s, struct err *err)
 			return err_set(
 			    err, RC_BAD, "[role %s]: give service or dsn, one of them", s->roles[i].name);
 	}
-	return RC_OK;
+	return check_databases(s, err);
 }
 
 static enum rc
@@ -267,5 +361,10 @@ serve_settings_fini(struct serve_settings *s)
 		option_free(role_keys, &s->roles[i]);
 	}
 	free(s->roles);
+	for (size_t i = 0; i < s->n_databases; i++) {
+		free(s->databases[i].name);
+		option_free(database_keys, &s->databases[i]);
+	}
+	free(s->databases);
 	option_free(serve_keys, s);
 }

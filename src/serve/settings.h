@@ -19,6 +19,12 @@ struct serve_role {
 	char *peers;
 };
 
+/* [database NAME] of the file: a further one beside that of dsn. */
+struct serve_database {
+	char *name;
+	char *dsn; /* what takes the place of the same in the login of the role that asks */
+};
+
 enum serve_auth { SERVE_OPEN, SERVE_TOKEN };
 
 struct serve_settings {
@@ -37,6 +43,8 @@ struct serve_settings {
 	int log_level, log_format;
 	struct serve_role *roles;
 	size_t n_roles;
+	struct serve_database *databases;
+	size_t n_databases;
 };
 
 extern const struct option_key serve_keys[];
@@ -49,6 +57,11 @@ const char *serve_addresses(const struct serve_settings *s);
 CHECKED enum rc
 serve_settings_load(int argc, char **argv, struct serve_settings *out, bool *help_out, struct err *err);
 void serve_settings_fini(struct serve_settings *s);
+
+/* The name of a database, and how that role (CALL_OWN_ROLE: that of dsn) logs in to it: 0 is that of dsn, 1
+ * that of the first section.  For the caller to free. */
+const char *serve_database_name(const struct serve_settings *s, size_t database);
+char *serve_login(const struct serve_settings *s, size_t database, int role);
 
 /* Index of that role's section, or -1. */
 int serve_settings_role(const struct serve_settings *s, const char *name);

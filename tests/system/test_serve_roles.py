@@ -14,13 +14,13 @@ from test_roles import Roles
 from test_serve_api import Events
 from test_serve_page import Visitor
 
-OPERATIONS = sorted((method.upper(), path) for path, ops in DOC["paths"].items() for method in ops if path != "/events")
+OPERATIONS = sorted((method.upper(), path) for path, ops in DOC["paths"].items() for method in ops if path not in ("/events", "/databases"))
 WRITES = [(method, path) for method, path in OPERATIONS if method != "GET"]
-PAGES = ["/", "/tasks", "/tasks?q=s-own", "/history", "/chains", "/nodes", "/limits", "/blackouts", "/tasks/{task}"]
+PAGES = ["/", "/tasks", "/tasks?q=s-own", "/history", "/month", "/chains", "/chains/{task}", "/nodes", "/limits", "/blackouts", "/tasks/{task}"]
 PUBLIC = ["/new", "/login", "/livez", "/readyz", "/api/v1/openapi.json", "/static/page.css", "/static/page.js"]
 WORDS = {"alice": "alices-own", "bob": "bobs-own"}
 QUERY = {"/next": "?schedule=@daily", "/forecast": "?horizon=36500%20days"}
-NAMELESS = {"/attention", "/nodes", "/scale", "/rates", "/next", "/overview", "/"}  # no name of a task need be in them
+NAMELESS = {"/attention", "/nodes", "/scale", "/rates", "/next", "/overview", "/", "/month"}  # no name of a task need be in them
 READS = [f"/api/v1{path}{QUERY.get(path, '')}" for method, path in OPERATIONS if method == "GET"] + PAGES
 BODIES = {("POST", "/tasks"): {"kind": "noop", "run_at": "2040-01-01"}, ("PATCH", "/tasks/{task}"): {"priority": 7},
           ("PUT", "/blackouts/{name}"): {"schedule": "@yearly", "lasts": "1 s"}, ("PUT", "/limits/{key}"): {"max_running": 5},
@@ -49,6 +49,7 @@ class House:
         # What the test itself looks at it sees as an operator.
         self.roles.db.conn = psycopg.connect(self.roles.dsn("op"), autocommit=True, row_factory=psycopg.rows.namedtuple_row)
         self.nodes.start("n1", dsn=self.roles.dsn("machine"))
+        self.roots = {}
         self.mine = {who: self.furnish(who) for who in WORDS}
         self.tokens = {who: self.token(who) for who in ("alice", "bob", "rd")}
         text = "auth = token\n" + "".join(f"[role {self.name(who)}]\ndsn = {self.roles.dsn(who)}\n" for who in self.tokens)
@@ -78,6 +79,8 @@ class House:
         bad = self.insert(who, kind="shell", name=f"{word}-bad", command=f"echo {word}-output; exit 1", max_attempts=1)
         root = self.insert(who, kind="noop", name=f"{word}-root", schedule="@yearly")
         self.insert(who, kind="noop", name=f"{word}-link", parent_id=root)
+        self.ask(who, "select pgrab.run_now(%s)", root)
+        self.roots[who] = root
         self.insert(who, kind="noop", name=f"{word}-expected", schedule="@yearly", expect_within="1 s")
         self.insert(who, kind="noop", name=f"{word}-late", require='{"nobody": "has this"}')
         self.insert(who, kind="batch", name=f"{word}-batch")
@@ -85,6 +88,7 @@ class House:
         self.insert(who, kind="shell", name=f"{word}-long", command="sleep 600")
         for what in ("limit", "alert", "blackout"):
             self.own(who, what)
+        self.roles.db.wait("select exists (select from pgrab.chain_runs where result = 'succeeded' and root = %s)", root, timeout=20)
         self.roles.db.wait("select status = 'parked' from pgrab.task where id = %s", bad, timeout=20)
         self.roles.db.wait("select exists (select from pgrab.late where name like %s)", f"{word}%", timeout=20)
         self.roles.db.wait("select exists (select from pgrab.overdue where name like %s)", f"{word}%", timeout=20)
@@ -130,11 +134,11 @@ def words_in(text):
 def test_what_each_sees(house, path):
     """With ids of Alice's task in the path, and of Bob's."""
     for owner, task in house.mine.items():
-        url = path.format(task=task)
+        url = path.format(task=house.roots[owner] if "/chains/" in path else task)
         for who in ("alice", "bob", "rd"):
             answer = house.request(who, "GET", url)
             foreign = "{task}" in path and who not in (owner, "rd")
-            nothing = answer.status == 404 or path.endswith("/runs") and json.loads(answer.text) == []
+            nothing = answer.status == 404 or path.endswith(("/runs", "/graph")) and json.loads(answer.text) == []
             assert nothing if foreign else answer.status == 200, (who, url, answer)
             seen = words_in(answer.text)
             may = set(WORDS) if who == "rd" else {who}

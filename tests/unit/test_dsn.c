@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -68,6 +69,42 @@ what_is_harmless_stays(void **state)
 	assert_string_equal(text, "missing \"=\" after \"***\"");
 }
 
+static void
+one_lies_over_another(void **state)
+{
+	static const struct {
+		const char *base, *over, *made;
+	} rows[] = {{"host=a dbname=b user=u", "dbname=c", "user='u' dbname='c' host='a'"},
+	    {"postgresql://u@a/b", "host=z port=7", "user='u' dbname='b' host='z' port='7'"},
+	    {"plain", "host=z", "dbname='plain' host='z'"}, {NULL, "dbname='it''s \\\\ \\''", NULL},
+	    {"service='one'", "dbname=c", "service='one' dbname='c'"}, {"", "dbname='a b'", "dbname='a b'"},
+	    {"host=a", "nonsense=1", NULL}, {"host=a b", "dbname=c", NULL}};
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char *made = dsn_over(rows[i].base, rows[i].over);
+		PQconninfoOption *all = made == NULL ? NULL : PQconninfoParse(made, NULL);
+
+		if (rows[i].made == NULL) {
+			assert_null(made);
+			continue;
+		}
+		assert_non_null(all);
+		PQconninfoFree(all);
+		assert_string_equal(made, rows[i].made);
+		free(made);
+	}
+}
+
+static void
+a_login_is_seen(void **state)
+{
+	assert_false(dsn_has_login("host=a port=1 dbname=b"));
+	assert_true(dsn_has_login("dbname=b user=u"));
+	assert_true(dsn_has_login("service=other"));
+	assert_true(dsn_has_login("postgresql://u@a/b"));
+	assert_true(dsn_has_login("not a dsn="));
+}
+
 int
 main(void)
 {
@@ -75,6 +112,8 @@ main(void)
 	    cmocka_unit_test(errors_have_no_password),
 	    cmocka_unit_test(passwords_are_seen),
 	    cmocka_unit_test(what_is_harmless_stays),
+	    cmocka_unit_test(one_lies_over_another),
+	    cmocka_unit_test(a_login_is_seen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

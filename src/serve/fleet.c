@@ -1,0 +1,114 @@
+#include "serve/fleet.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "serve/settings.h"
+
+struct known {
+	PGresult *row; /* NULL: none yet, or away */
+	char *why;
+	int64_t at_us; /* 0: nothing is known */
+};
+
+struct fleet {
+	pthread_mutex_t lock; /* of what follows; held for no longer than a copy takes */
+	size_t n;
+	struct known known[];
+};
+
+struct fleet *
+fleet_create(size_t databases)
+{
+	struct fleet *f = xcalloc(1, sizeof *f + databases * sizeof *f->known);
+
+	f->n = databases;
+	PTHREAD_OK(pthread_mutex_init(&f->lock, NULL));
+	return f;
+}
+
+void
+fleet_destroy(struct fleet **f)
+{
+	for (size_t i = 0; i < (*f)->n; i++) {
+		PQclear((*f)->known[i].row);
+		free((*f)->known[i].why);
+	}
+	PTHREAD_OK(pthread_mutex_destroy(&(*f)->lock));
+	free(*f);
+	*f = NULL;
+}
+
+void
+fleet_note(struct fleet *f, size_t database, const PGresult *r, const char *why)
+{
+	struct known *k = &f->known[database];
+	PGresult *copy = r == NULL ? NULL : PQcopyResult(r, PG_COPYRES_ATTRS | PG_COPYRES_TUPLES);
+	char *text = why == NULL ? NULL : xstrdup(why);
+
+	PTHREAD_OK(pthread_mutex_lock(&f->lock));
+	PQclear(k->row);
+	free(k->why);
+	*k = (struct known){copy, text, clock_mono_us()};
+	PTHREAD_OK(pthread_mutex_unlock(&f->lock));
+}
+
+/* The columns of pgrab.overview that fit a table. */
+static const char *const columns[] = {"nodes_up", "running", "due", "late", "oldest_late", "parked",
+    "failing", "overdue", "waiting", "runs_1h", "failed_1h"};
+#define COLUMNS (sizeof columns / sizeof *columns)
+#define BEFORE  4 /* database, path, state, seconds */
+
+static void
+set(PGresult *all, int row, int col, const char *text)
+{
+	if (text == NULL)
+		PQsetvalue(all, row, col, NULL, -1);
+	else
+		PQsetvalue(all, row, col, (char *)text, (int)strlen(text));
+}
+
+static void
+put_known(PGresult *all, int row, const struct known *k)
+{
+	char seconds[24];
+
+	set(all, row, 2, k->row != NULL ? "up" : k->at_us == 0 ? "asking" : "away");
+	snprintf(seconds, sizeof seconds, "%lld", (long long)((clock_mono_us() - k->at_us) / US_PER_S));
+	set(all, row, 3, k->at_us == 0 ? NULL : seconds);
+	for (size_t i = 0; i < COLUMNS; i++) {
+		int col = k->row == NULL ? -1 : PQfnumber(k->row, columns[i]);
+
+		set(all, row, BEFORE + (int)i,
+		    col < 0 || PQgetisnull(k->row, 0, col) ? NULL : PQgetvalue(k->row, 0, col));
+	}
+	set(all, row, BEFORE + (int)COLUMNS, k->why);
+}
+
+PGresult *
+fleet_rows(struct fleet *f, const struct serve_settings *set_)
+{
+	PGresAttDesc desc[BEFORE + COLUMNS + 1] = {{.name = (char *)"database"}, {.name = (char *)"path"},
+	    {.name = (char *)"state"}, {.name = (char *)"seconds"}};
+	PGresult *all = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
+	char path[100];
+
+	for (size_t i = 0; i < COLUMNS; i++)
+		desc[BEFORE + i].name = (char *)columns[i];
+	desc[BEFORE + COLUMNS].name = (char *)"error";
+	if (all == NULL || !PQsetResultAttrs(all, BEFORE + COLUMNS + 1, desc))
+		abort();
+	PTHREAD_OK(pthread_mutex_lock(&f->lock));
+	for (size_t i = 0; i < f->n; i++) {
+		set(all, (int)i, 0, serve_database_name(set_, i));
+		snprintf(path, sizeof path, i == 0 ? "" : "/db/%s", serve_database_name(set_, i));
+		set(all, (int)i, 1, path);
+		put_known(all, (int)i, &f->known[i]);
+	}
+	PTHREAD_OK(pthread_mutex_unlock(&f->lock));
+	return all;
+}
