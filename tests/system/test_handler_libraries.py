@@ -24,22 +24,24 @@ def find(version, *places):
 
 
 def run(*command, folder):
-    done = subprocess.run(command, cwd=ROOT / "contrib/handlers" / folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    done = subprocess.run(command, cwd=ROOT / "contrib" / folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=180, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
 
 
+@pytest.mark.parametrize("what", ["handlers", "clients"])
 @pytest.mark.parametrize("version", PYTHONS)
-def test_of_python(version):
+def test_of_python(version, what):
     python = find(version, f"python{version}", "python3", f"~/.pyenv/versions/{version}.*/bin/python3", f"/opt/python-{version}*/bin/python3")
     if python is None:
         pytest.skip(f"there is no Python {version} here")
-    run(python, "-B", "-m", "unittest", folder="python")
+    run(python, "-B", "-m", "unittest", folder=f"{what}/python")
 
 
+@pytest.mark.parametrize("what", ["handlers", "clients"])
 @pytest.mark.parametrize("version", NODES)
-def test_of_javascript(version):
+def test_of_javascript(version, what):
     node = find(version, "node", f"~/.nvm/versions/node/v{version}.*/bin/node", f"/opt/node-v{version}*/bin/node")
     if node is None:
         pytest.skip(f"there is no Node.js {version} here")
-    run(node, "--test", folder="node")
+    run(node, "--test", folder=f"{what}/node")

@@ -10,7 +10,6 @@
 // A node starts this file, as a [pool NAME] section of its own file says, and hands it the tasks whose kind is send_email.
 // See docs/handlers.md.  Needs nothing but Node.js 18 or later.
 import net from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect, isDeepStrictEqual } from 'node:util'
 
 export const VERSION = '0.1.0'
@@ -290,57 +289,6 @@ export async function call(kind, args = {}, context = {}) {
   const ctx = new Context({ ...message, steps: steps.keys() }, () => {}, ask)
   const value = JSON.stringify(await entry.handler(given, ctx))
   return value === undefined ? null : JSON.parse(value)
-}
-
-/**
- * Inserts a task with the application's own connection (pg, or anything whose query(text, values) gives rows): it is there when that
- * transaction commits.
- * @param {{query: (text: string, values: unknown[]) => Promise<{rows: any[]}>}} client
- * @param {string} kind @param {object} [args]
- * @param {Record<string, unknown>} [columns] run_at, key and so on; parents: an array of ids, keys or names
- * @returns {Promise<string | number>} its id, as the driver gives a bigint
- */
-export async function addTask(client, kind, args = {}, columns = {}) {
-  const values = { kind, args, ...columns }
-  const names = Object.keys(values)
-  const odd = names.find(name => !/^[a-z_]+$/.test(name))
-  if (odd !== undefined) throw new TypeError(`${odd} is not a column of pgrab.task`)
-  if ('parents' in values) { // further edges come after the row, which pgrab.add() sees to
-    return (await client.query('select id from pgrab.add($1::text::jsonb)', [JSON.stringify(values)])).rows[0].id
-  }
-  const isJson = name => ['args', 'require', 'on_failure'].includes(name)
-  const marks = names.map((name, i) => `$${i + 1}${isJson(name) ? '::text::jsonb' : ''}`)
-  const given = names.map(name => (isJson(name) ? JSON.stringify(values[name]) : values[name]))
-  const result = await client.query(`insert into pgrab.task (${names.join(', ')}) values (${marks.join(', ')}) returning id`, given)
-  return result.rows[0].id
-}
-
-/**
- * How a task has ended, of a schedule its last fire; null: it has not, or its history is gone.
- * @param {{query: (text: string, values: unknown[]) => Promise<{rows: any[]}>}} client @param {string | number} id
- * @returns {Promise<{outcome: string, value: any, error: string | null} | null>} value: what its handler returned
- */
-export async function result(client, id) {
-  const { rows: [row] } = await client.query('select outcome, value::text as value, error from pgrab.result($1::bigint)', [id])
-  return row === undefined ? null : { outcome: row.outcome, value: JSON.parse(row.value), error: row.error }
-}
-
-/**
- * Waits until a task has ended; rejects after so many milliseconds, and at once in a transaction that has written.
- * @param {{query: (text: string, values: unknown[]) => Promise<{rows: any[]}>}} client @param {string | number} id
- * @param {{timeout?: number}} [options]
- */
-export async function wait(client, id, { timeout = Infinity } = {}) {
-  const written = await client.query('select 1 where pg_current_xact_id_if_assigned() is not null', [])
-  if (written.rows.length > 0) throw new Error('commit first: this transaction has written something, which nobody sees before, nor the task if it is in it')
-  const end = performance.now() + timeout
-  for (let pause = 20; ; pause = Math.min(pause * 1.5, 1000)) {
-    const found = await result(client, id)
-    if (found !== null) return found
-    const left = Math.min(pause, end - performance.now())
-    if (left <= 0) throw new Error(`task ${id} has not ended for ${timeout} ms`)
-    await sleep(left)
-  }
 }
 
 // Half a character is written as \ud800, which is JSON and means nothing.

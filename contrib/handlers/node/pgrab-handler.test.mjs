@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import readline from 'node:readline'
 import test from 'node:test'
-import { addTask, call, result, task, wait } from './pgrab-handler.mjs'
+import { call, task } from './pgrab-handler.mjs'
 
 const LIBRARY = new URL('./pgrab-handler.mjs', import.meta.url).href
 const TASK = { type: 'task', id: 7, attempt: 1, max_attempts: 3, fence: '1-2', fire_at: '2026-11-22T05:00:00.000000Z', timeout: 60 }
@@ -143,18 +143,13 @@ test('another version of the protocol is refused in plain words', async t => {
   assert.match(p.errors(), /speaks version 9 of the protocol/)
 })
 
-test('a handler is called for a test, and a task inserted', async () => {
+test('a handler is called for a test', async () => {
   task('for_a_test', (args, ctx) => args.n + ctx.attempt)
   assert.equal(await call('for_a_test', { n: 1 }, { attempt: 4 }), 5)
   task('key_for_a_test', (args, ctx) => `${ctx.idempotencyKey} ${ctx.traceparent}`)
   assert.equal(await call('key_for_a_test', {}, { id: 7, attempt: 2, fire_at: '2026-11-22T05:00:00.000000Z' }), '7-2026-11-22T05:00:00.000000Z null')
   assert.match(await call('key_for_a_test', {}, { traceparent: '00-1-2-01' }), / 00-1-2-01$/)
   assert.throws(() => task('For-A-Test', () => {}), TypeError)
-  let asked
-  const client = { query: async (text, values) => { asked = [text, values]; return { rows: [{ id: '9' }] } } }
-  assert.equal(await addTask(client, 'a', { b: 1 }, { key: 'k' }), '9')
-  assert.deepEqual(asked, ['insert into pgrab.task (kind, args, key) values ($1, $2::text::jsonb, $3) returning id', ['a', '{"b":1}', 'k']])
-  await assert.rejects(addTask(client, 'a', {}, { 'key) values (1)': 1 }), TypeError)
 })
 
 test('a call is as a node would make it', async () => {
@@ -171,18 +166,6 @@ test('a call is as a node would make it', async () => {
   await assert.rejects(call('nobody'), /there is no handler of kind nobody/)
   task('no_json', () => 1n)
   await assert.rejects(call('no_json'), /BigInt/)
-})
-
-test('a task with parents, its result, and the wait for it', async () => {
-  const asked = []
-  const answers = [[{ id: '9' }], [], [], [{ outcome: 'succeeded', value: '{"sent":true}', error: null }], [], [], [], [{ one: 1 }]]
-  const client = { query: async (text, values) => { asked.push([text, values]); return { rows: answers.shift() ?? [] } } }
-  assert.equal(await addTask(client, 'a', { b: 1 }, { parents: [3, 'load'] }), '9')
-  assert.deepEqual(asked[0], ['select id from pgrab.add($1::text::jsonb)', ['{"kind":"a","args":{"b":1},"parents":[3,"load"]}']])
-  assert.deepEqual(await wait(client, 9), { outcome: 'succeeded', value: { sent: true }, error: null })
-  assert.equal(await result(client, 9), null)
-  await assert.rejects(wait(client, 9, { timeout: 0 }), /task 9 has not ended for 0 ms/)
-  await assert.rejects(wait(client, 9), /commit first/)
 })
 
 const ORDER = `task('order', async (args, ctx) => {

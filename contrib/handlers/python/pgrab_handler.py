@@ -25,7 +25,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 import traceback
 import types
 import typing
@@ -33,8 +32,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, Callable, Optional, Union
 
-__all__ = ["Context", "Fail", "Result", "StepRefused", "Stopped", "TimedOut", "Waiting", "add_task", "add_task_async", "call", "insert_statement", "result",
-           "result_async", "run", "task", "wait", "wait_async"]
+__all__ = ["Context", "Fail", "StepRefused", "Stopped", "TimedOut", "Waiting", "call", "run", "task"]
 __version__ = "0.1.0"
 
 PROTOCOLS = (2, 1)  # the best first
@@ -416,145 +414,6 @@ def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> An
         return json.loads(_json(value))
     except (TypeError, ValueError, RecursionError) as e:
         raise Fail(f"what the handler returned is no JSON: {e}") from e
-
-
-# --- tasks of the application: inserted in its own transaction, and their results
-
-
-Mark = Callable[[int], str]
-Build = Callable[[Mark], "tuple[str, list[Any]]"]
-
-
-class Result(typing.NamedTuple):
-    """How a task has ended; value: what its handler returned."""
-
-    outcome: str
-    value: Any
-    error: Optional[str]
-
-
-def insert_statement(kind: str, args: Optional[dict[str, Any]] = None, columns: Optional[dict[str, Any]] = None,
-                     mark: Mark = lambda n: "%s") -> tuple[str, list[Any]]:
-    """The INSERT of a task and its parameters; mark(n) is how the driver writes its nth parameter, from 1."""
-    values: dict[str, Any] = {"kind": kind, "args": args or {}, **(columns or {})}
-    for name in values:
-        if not re.fullmatch("[a-z_]+", name):
-            raise ValueError(f"{name!r} is not a column of pgrab.task")
-    if "parents" in values:  # further edges come after the row, which pgrab.add() sees to
-        return f"select id from pgrab.add({mark(1)}::text::jsonb)", [json.dumps(values, default=str)]
-    marks = ", ".join(mark(n + 1) + ("::text::jsonb" if name in ("args", "require", "on_failure") else "") for n, name in enumerate(values))
-    given = [json.dumps(value) if isinstance(value, dict) else value for value in values.values()]
-    return f"insert into pgrab.task ({', '.join(values)}) values ({marks}) returning id", given
-
-
-def _result_statement(task_id: int) -> Build:
-    return lambda mark: (f"select outcome, value::text, error from pgrab.result({mark(1)}::bigint)", [task_id])
-
-
-def _written_statement(mark: Mark) -> tuple[str, list[Any]]:
-    return "select 1 where pg_current_xact_id_if_assigned() is not null", []
-
-
-def _built(build: Build, numbered: bool) -> tuple[str, tuple[Any, ...]]:
-    statement, given = build((lambda n: f"${n}") if numbered else (lambda n: "%s"))
-    return statement, tuple(given)
-
-
-def _numbered(connection: Any) -> bool:
-    return bool(connection.dialect.paramstyle == "numeric_dollar")
-
-
-def _row(connection: Any, build: Build) -> Any:
-    """The first row that a statement gives."""
-    if not hasattr(connection, "cursor"):  # SQLAlchemy's; a Session has one
-        connection = connection if hasattr(connection, "exec_driver_sql") else connection.connection()
-        return connection.exec_driver_sql(*_built(build, _numbered(connection))).fetchone()
-    cursor = connection.cursor()
-    try:
-        cursor.execute(*_built(build, False))
-        return cursor.fetchone()
-    finally:
-        cursor.close()
-
-
-async def _row_async(connection: Any, build: Build) -> Any:
-    if hasattr(connection, "fetchrow"):  # asyncpg
-        statement, given = _built(build, True)
-        return await connection.fetchrow(statement, *given)
-    if not hasattr(connection, "cursor"):
-        connection = connection if hasattr(connection, "exec_driver_sql") else await connection.connection()
-        return (await connection.exec_driver_sql(*_built(build, _numbered(connection)))).fetchone()
-    async with connection.cursor() as cursor:
-        await cursor.execute(*_built(build, False))
-        return await cursor.fetchone()
-
-
-def _result_of_row(row: Any) -> Optional[Result]:
-    return None if row is None else Result(row[0], None if row[1] is None else json.loads(row[1]), row[2])
-
-
-def _waits(timeout: Optional[float]) -> typing.Iterator[float]:
-    """How long to sleep before the next look."""
-    end, pause = None if timeout is None else time.monotonic() + timeout, 0.02
-    while True:
-        left = pause if end is None else min(pause, end - time.monotonic())
-        if left <= 0:
-            raise TimeoutError(f"the task has not ended for {timeout} s")
-        yield left
-        pause = min(pause * 1.5, 1.0)
-
-
-def _refuse_written(row: Any) -> None:
-    if row is not None:
-        raise ValueError("commit first: this transaction has written something, which nobody sees before, nor the task if it is in it")
-
-
-def add_task(connection: Any, kind: str, args: Optional[dict[str, Any]] = None, **columns: Any) -> int:
-    """Inserts a task with the application's own connection (psycopg, psycopg2, a Connection or Session of SQLAlchemy): it is there when
-    that transaction commits.
-
-    columns: run_at, key and so on, as in pgrab.task; parents: a list of ids, keys or names.
-    """
-    return int(_row(connection, lambda mark: insert_statement(kind, args, columns, mark))[0])
-
-
-async def add_task_async(connection: Any, kind: str, args: Optional[dict[str, Any]] = None, **columns: Any) -> int:
-    """The same for asyncpg, psycopg's AsyncConnection, and SQLAlchemy's AsyncConnection and AsyncSession."""
-    return int((await _row_async(connection, lambda mark: insert_statement(kind, args, columns, mark)))[0])
-
-
-def result(connection: Any, task_id: int) -> Optional[Result]:
-    """How a task has ended, of a schedule its last fire; None: it has not, or its history is gone."""
-    return _result_of_row(_row(connection, _result_statement(task_id)))
-
-
-async def result_async(connection: Any, task_id: int) -> Optional[Result]:
-    """The same for the connections of add_task_async."""
-    return _result_of_row(await _row_async(connection, _result_statement(task_id)))
-
-
-def wait(connection: Any, task_id: int, timeout: Optional[float] = None) -> Result:
-    """Waits until the task has ended; a TimeoutError after so many seconds.  The connection should be in autocommit: a transaction that
-    is open meanwhile holds back what vacuum removes, and above READ COMMITTED it would never see the end.
-    """
-    _refuse_written(_row(connection, _written_statement))
-    for pause in _waits(timeout):
-        found = result(connection, task_id)
-        if found is not None:
-            return found
-        time.sleep(pause)
-    raise AssertionError
-
-
-async def wait_async(connection: Any, task_id: int, timeout: Optional[float] = None) -> Result:
-    """The same for the connections of add_task_async."""
-    _refuse_written(await _row_async(connection, _written_statement))
-    for pause in _waits(timeout):
-        found = await result_async(connection, task_id)
-        if found is not None:
-            return found
-        await asyncio.sleep(pause)
-    raise AssertionError
 
 
 # --- the conversation with the node

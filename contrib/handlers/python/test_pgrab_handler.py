@@ -403,25 +403,6 @@ async def closes(ctx): sys.stdout = None
 
 
 class Statements(unittest.TestCase):
-    def test_the_insert_of_a_task(self):
-        statement, given = pgrab_handler.insert_statement("send_email", {"user_id": 7}, {"key": "k", "require": {"zone": "eu"}})
-        self.assertEqual(statement, "insert into pgrab.task (kind, args, key, require) values (%s, %s::text::jsonb, %s, %s::text::jsonb) returning id")
-        self.assertEqual(given, ["send_email", '{"user_id": 7}', "k", '{"zone": "eu"}'])
-        self.assertIn("values ($1, $2::text::jsonb)", pgrab_handler.insert_statement("a", mark=lambda n: f"${n}")[0])
-        with self.assertRaises(ValueError):
-            pgrab_handler.insert_statement("a", {}, {"key) values (1); drop table x; --": 1})
-
-    def test_a_task_with_parents(self):
-        statement, given = pgrab_handler.insert_statement("mail", {"n": 7}, {"parents": [3, "load"], "run_if": "always"})
-        self.assertEqual(statement, "select id from pgrab.add(%s::text::jsonb)")
-        self.assertEqual(json.loads(given[0]), {"kind": "mail", "args": {"n": 7}, "parents": [3, "load"], "run_if": "always"})
-
-    def test_the_end_of_a_wait(self):
-        with self.assertRaisesRegex(TimeoutError, "has not ended for 0.1 s"):
-            for pause in pgrab_handler._waits(0.1):
-                self.assertLessEqual(pause, 0.1)
-                time.sleep(pause)
-
     def test_type_hints_as_schema(self):
         from typing import Dict, List, Literal, Optional
 
