@@ -1,12 +1,14 @@
 /* pgrab nodes */
 #include <stddef.h>
 
+#include "cli/all.h"
 #include "cli/commands.h"
 #include "db/report.h"
 
 struct options {
 	struct cli_common common;
-	bool check;
+	bool check, all;
+	char *config;
 };
 
 static const struct option_key keys[] = {
@@ -14,6 +16,7 @@ static const struct option_key keys[] = {
     CLI_JSON_ROW,
     {"check", 0, OPTION_FLAG, offsetof(struct options, check), NULL, 0, 0, NULL, NULL,
 	"print only faults; exit status 1 unless NODE (or, without NODE, any node) is alive", false},
+    CLI_ALL_ROWS,
     CLI_LAST_ROW,
 };
 
@@ -41,6 +44,8 @@ run_nodes(struct cli *c)
 
 	if (o->check)
 		return check(c, name);
+	if (o->all)
+		return all_list(c, o->config, "cli_nodes", 1, &name, SAYS_NO_NODES);
 	return cli_list(c, "cli_nodes", 1, &name,
 	    name == NULL ? SAYS_NO_NODES : "No node of this name has ever run here.");
 }

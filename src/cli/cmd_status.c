@@ -1,7 +1,9 @@
 /* pgrab status */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/all.h"
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "db/report.h"
@@ -9,7 +11,13 @@
 
 #define ATTENTION_MAX 40
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
+struct options {
+	struct cli_common common;
+	bool all;
+	char *config;
+};
+
+static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_ALL_ROWS, CLI_LAST_ROW};
 
 static const char *
 field(const PGresult *r, const char *name)
@@ -77,7 +85,7 @@ print_json(const PGresult *overview, const PGresult *attention)
 }
 
 static int
-run_status(struct cli *c)
+run_one(struct cli *c)
 {
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
 	bool json = c->common->json;
@@ -103,6 +111,14 @@ run_status(struct cli *c)
 	return code;
 }
 
+static int
+run_status(struct cli *c)
+{
+	const struct options *o = c->options;
+
+	return o->all ? all_list(c, o->config, "cli_overview", 0, NULL, "") : run_one(c);
+}
+
 const struct command cmd_status = {
     .name = "status",
     .alias = "st",
@@ -111,6 +127,6 @@ const struct command cmd_status = {
     .summary = "show the cluster in a few lines, and what needs attention",
     .details = "The view pgrab.overview; late tasks by reason, silent nodes, tasks that fail or are overdue.",
     .options = keys,
-    .options_size = sizeof(struct cli_common),
+    .options_size = sizeof(struct options),
     .exec = run_status,
 };

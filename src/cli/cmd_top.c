@@ -27,7 +27,8 @@
 struct options {
 	struct cli_common common;
 	int64_t interval_us;
-	bool once;
+	bool once, all;
+	char *config;
 };
 
 static const struct option_key keys[] = {
@@ -37,6 +38,7 @@ static const struct option_key keys[] = {
 	"between two frames", false},
     {"once", '1', OPTION_FLAG, offsetof(struct options, once), NULL, 0, 0, NULL, NULL,
 	"print one frame and exit (implied by --json or no terminal)", false},
+    CLI_ALL_ROWS,
     CLI_LAST_ROW,
 };
 
@@ -62,6 +64,33 @@ struct top {
 /* ---- one frame */
 
 static void
+put_array(struct buf *out, const char *name, const PGresult *r)
+{
+	buf_addf(out, "\"%s\":[", name);
+	for (int row = 0; r != NULL && row < PQntuples(r); row++)
+		buf_addf(out, "%s%s", row > 0 ? ",\n " : "", db_text(r, row, 0));
+	buf_addc(out, ']');
+}
+
+static void
+print_all(const struct top_data *d)
+{
+	struct buf all = {0};
+
+	buf_addc(&all, '{');
+	put_array(&all, "overview", d->overview);
+	buf_adds(&all, ",\n");
+	put_array(&all, "nodes", d->nodes);
+	buf_adds(&all, ",\n");
+	put_array(&all, "running", d->running);
+	buf_adds(&all, ",\n");
+	put_array(&all, "late", d->late);
+	buf_addc(&all, '}');
+	text_put_json(buf_str(&all));
+	buf_fini(&all);
+}
+
+static void
 print_object(const struct top_data *d)
 {
 	struct buf all = {0};
@@ -84,19 +113,21 @@ print_frame(const struct top_data *d)
 }
 
 static int
-run_once(struct cli *c)
+run_once(struct cli *c, struct all *all)
 {
 	bool json = c->common->json;
+	int length = json ? EVERYTHING : NAME_MAX_ON_SCREEN, code = CLI_DONE;
 	struct top_data d;
-	int code = CLI_DONE;
 
-	top_data_read(
-	    &d, cli_db(c, CLI_DEADLINE_US), json, LIST_MAX, json ? EVERYTHING : NAME_MAX_ON_SCREEN, true);
+	if (all != NULL)
+		top_data_read_all(&d, all, json, LIST_MAX, length);
+	else
+		top_data_read(&d, cli_db(c, CLI_DEADLINE_US), json, LIST_MAX, length, true);
 	c->err = d.err;
 	if (d.rc != RC_OK)
 		code = cli_fail(c, d.rc, NULL);
 	else if (json)
-		print_object(&d);
+		(all != NULL ? print_all : print_object)(&d);
 	else
 		print_frame(&d);
 	top_data_fini(&d);
@@ -170,7 +201,8 @@ take_answer(struct top *t)
 		t->shown = d;
 		t->has_shown = true;
 		t->good_us = now;
-		top_rates_note(&t->rates, d.overview, now);
+		if (!d.all)
+			top_rates_note(&t->rates, d.overview, now);
 	} else {
 		t->trouble = d.err;
 		if (d.rc == RC_BAD && !t->has_shown)
@@ -229,7 +261,7 @@ live(struct top *t)
 }
 
 static int
-run_live(struct cli *c)
+run_live(struct cli *c, struct all *all)
 {
 	const struct options *o = c->options;
 	struct top t = {.c = c, .interval_us = o->interval_us, .asked_us = CLOCK_NEVER};
@@ -239,7 +271,7 @@ run_live(struct cli *c)
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	t.good_us = t.next_us = clock_mono_us();
-	t.reader = top_reader_start(cli_db(c, DEADLINE_US), LIST_MAX,
+	t.reader = top_reader_start(cli_db(c, DEADLINE_US), all, LIST_MAX,
 	    t.terminal.columns < 100 ? NAME_MAX_NARROW : NAME_MAX_ON_SCREEN);
 	rc = live(&t);
 	terminal_close(&t.terminal);
@@ -255,8 +287,15 @@ static int
 run_top(struct cli *c)
 {
 	const struct options *o = c->options;
+	struct all *all = o->all ? all_open(c, o->config) : NULL;
+	int code;
 
-	return o->once || c->common->json || !terminal_there() ? run_once(c) : run_live(c);
+	if (o->all && all == NULL)
+		return cli_usage(c->cmd, c->err.text);
+	code = o->once || c->common->json || !terminal_there() ? run_once(c, all) : run_live(c, all);
+	if (all != NULL)
+		all_close(&all);
+	return code;
 }
 
 const struct command cmd_top = {

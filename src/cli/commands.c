@@ -9,6 +9,8 @@ const struct command *const cli_commands[] = {
     &cmd_status,
     &cmd_top,
     &cmd_nodes,
+    &cmd_late,
+    &cmd_failing,
     &cmd_tasks,
     &cmd_runs,
     &cmd_events,

@@ -22,6 +22,7 @@ extern const struct command cmd_explain;
 extern const struct command cmd_forecast;
 extern const struct command cmd_help; /* in help.c */
 extern const struct command cmd_import;
+extern const struct command cmd_failing, cmd_late; /* in cmd_late.c */
 extern const struct command cmd_limit;
 extern const struct command cmd_logs;
 extern const struct command cmd_migrate;

@@ -25,6 +25,7 @@ struct top_reader {
 	struct gate ended; /* stopped: the thread touches nothing any more */
 	int answered;      /* eventfd */
 	struct db *db;     /* the thread's */
+	struct all *all;   /* instead of it, or NULL */
 	int rows, name_length;
 	int64_t rates_us; /* when the rates were read */
 	struct top_data data;
@@ -56,6 +57,22 @@ top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_l
 		*d = (struct top_data){.rc = half.rc, .err = half.err};
 		top_data_fini(&half);
 	}
+}
+
+void
+top_data_read_all(struct top_data *d, struct all *all, bool json, int rows, int name_length)
+{
+	char limit[16], length[16];
+	const char *params[] = {limit, length};
+
+	*d = (struct top_data){.rc = RC_OK, .all = true};
+	snprintf(limit, sizeof limit, "%d", rows);
+	snprintf(length, sizeof length, "%d", name_length);
+	d->overview = all_ask(all, "cli_overview", 0, NULL, json);
+	d->nodes = all_ask(all, "cli_top_nodes", 1, params, json);
+	d->running = all_ask(all, "cli_top_running", 2, params, json);
+	d->late = all_ask(all, "cli_top_late", 2, params, json);
+	snprintf(d->away, sizeof d->away, "%s", all_away(all));
 }
 
 void
@@ -94,7 +111,10 @@ read_when_asked(void *arg)
 		int64_t now = clock_mono_us();
 		bool rates = r->rates_us == 0 || now - r->rates_us >= RATES_US;
 
-		top_data_read(&r->data, r->db, false, r->rows, r->name_length, rates);
+		if (r->all != NULL)
+			top_data_read_all(&r->data, r->all, false, r->rows, r->name_length);
+		else
+			top_data_read(&r->data, r->db, false, r->rows, r->name_length, rates);
 		if (rates && r->data.rc == RC_OK)
 			r->rates_us = now;
 		if (write(r->answered, &one, sizeof one) != (ssize_t)sizeof one)
@@ -105,11 +125,12 @@ read_when_asked(void *arg)
 }
 
 struct top_reader *
-top_reader_start(struct db *db, int rows, int name_length)
+top_reader_start(struct db *db, struct all *all, int rows, int name_length)
 {
 	struct top_reader *r = xcalloc(1, sizeof *r);
 
 	r->db = db;
+	r->all = all;
 	r->rows = rows;
 	r->name_length = name_length;
 	r->answered = eventfd(0, EFD_CLOEXEC);

@@ -247,19 +247,29 @@ put_section(struct frame *f, const struct section *s)
 	buf_fini(&table);
 }
 
+#define SECTIONS 4
+
+/* Of several databases none may have answered. */
+static size_t
+rows_of(const PGresult *r)
+{
+	return r == NULL ? 0 : (size_t)PQntuples(r);
+}
+
 static void
 put_lists(struct frame *f, const struct top_data *d)
 {
 	struct section sections[] = {
-	    {"NODES", d->nodes, (size_t)PQntuples(d->nodes), 0, false},
-	    {"RUNNING, the longest first", d->running, (size_t)PQntuples(d->running), 0, false},
-	    {"LATE, the oldest first", d->late, (size_t)PQntuples(d->late), 0, true},
+	    {"DATABASES", d->overview, d->all ? rows_of(d->overview) : 0, 0, false},
+	    {"NODES", d->nodes, rows_of(d->nodes), 0, false},
+	    {"RUNNING, the longest first", d->running, rows_of(d->running), 0, false},
+	    {"LATE, the oldest first", d->late, rows_of(d->late), 0, true},
 	};
 
-	share_rows(sections, 3, f->left, 3);
-	if (sections[0].want == 0)
+	share_rows(sections, SECTIONS, f->left, 3);
+	if (!d->all && sections[1].want == 0)
 		put_line(f, "", "no node is up; start one: pgrab run");
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < SECTIONS; i++)
 		put_section(f, &sections[i]);
 }
 
@@ -283,6 +293,10 @@ top_show(struct buf *out, const struct top_data *data, const struct top_view *vi
 
 	if (data == NULL) {
 		put_line(&f, BOLD, "pgrab top%s", view->note);
+	} else if (data->all) {
+		put_line(&f, BOLD, "pgrab top%s  all databases", view->note);
+		if (*data->away != '\0')
+			put_wrapped(&f, RED, data->away);
 	} else {
 		put_line(&f, BOLD, "pgrab top%s  %.19s UTC  %s", view->note, top_field(data->overview, "at"),
 		    top_field(data->overview, "database"));

@@ -7,6 +7,7 @@ import pytest
 from cluster import Db, run_pgrab, wait_until
 from serving import Serve
 from test_serve_page import Visitor
+from test_top import Screen
 
 
 @pytest.fixture
@@ -100,3 +101,31 @@ def test_tokens_are_those_of_the_first_database(db, etl, cluster, tmp_path):
         assert serve.get("/db/etl/tasks").headers["Location"] == "/db/etl/login"
     finally:
         serve.end()
+
+
+@pytest.mark.deadline(60)
+def test_all_of_the_command_line_asks_each_database(db, etl, config):
+    db.add(kind="noop", name="of main", run_at="2000-01-01")
+    etl.add(kind="noop", name="of etl", run_at="2000-01-01")
+    began = time.monotonic()
+    done = run_pgrab("late", "--all", "--config", config, check=False)
+    assert time.monotonic() - began < 8 and done.returncode == 1, done
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["database", "main", "etl"] and "of etl" in done.stdout, done
+    assert "gone: could not connect" in done.stderr and "hole: could not connect: no answer within" in done.stderr, done
+    config.write_text(config.read_text().partition("[database gone]")[0])
+
+    def ask(*args):
+        return json.loads(run_pgrab(*args, "--all", "--config", config, "--json").stdout)
+    assert [(row["database"], row["late"]) for row in ask("status")] == [("main", 1), ("etl", 1)]
+    assert [(row["database"], row["name"]) for row in ask("late")] == [("main", "of main"), ("etl", "of etl")]
+    assert ask("failing") == [] and ask("nodes") == []
+    frame = ask("top")
+    assert [row["database"] for row in frame["overview"]] == ["main", "etl"] and len(frame["late"]) == 2
+    text = run_pgrab("top", "--all", "--config", config, "--once").stdout
+    assert text.startswith("pgrab top  all databases\n") and "DATABASES" in text, text
+    with Screen("top", "--all", "--config", config, "--interval", "200ms") as screen:
+        screen.wait("^etl +0 +1 ")
+        screen.keys("q")
+        assert screen.wait_exit() == 0
+    assert run_pgrab("late", "--all", "--config", config.parent / "none", check=False).returncode == 2
+    assert "of main" in run_pgrab("late", dsn=db.dsn).stdout and "No task fails." in run_pgrab("failing", dsn=db.dsn).stdout
