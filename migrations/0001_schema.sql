@@ -348,6 +348,9 @@ create table pgrab.run (
   steps            jsonb,
   signals          jsonb,
   traceparent      text,
+  cpu_seconds      real,
+  memory_bytes     bigint,
+  output_bytes     bigint,
   constraint run_outcome_check check (
     outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed', 'waited')),
   constraint run_ended_check check (ended in ('done', 'cancelled', 'skipped'))
@@ -386,6 +389,13 @@ comment on column pgrab.run.definition is
   'For the run that ended a task: the columns of its definition that were not the default.';
 comment on column pgrab.run.traceparent is
   'The trace (W3C) that it belonged to, as its task''s. Null: none.';
+comment on column pgrab.run.cpu_seconds is
+  'Processor time of all its processes: shell and exec. Null: not known.';
+comment on column pgrab.run.memory_bytes is
+  'The most memory that one of its processes had, or all of them at once where the node makes control '
+  'groups: shell and exec. Null: not known.';
+comment on column pgrab.run.output_bytes is
+  'How much it printed, if not all of that is in output. Null: octet_length(output).';
 comment on column pgrab.run.steps is
   'The steps that this attempt has done: [{"name": "charge", "finished_at": "2026-11-25T19:00:00Z"}, ...]. '
   'Null: none.';

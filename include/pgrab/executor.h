@@ -107,6 +107,11 @@ struct pgrab_result {
 	char error[1024];  /* why it failed, one plain sentence, printable UTF-8 */
 	/* When it failed: how long to wait before the next attempt, up to a day; 0: the task's backoff. */
 	int64_t retry_after_us;
+
+	/* A node may lack what follows: look at size first. */
+
+	/* What the run took, if that is known: processor time, and the most memory at once; 0: unknown. */
+	int64_t cpu_us, memory_bytes;
 };
 
 #define PGRAB_EXECUTOR_INSTANT \

@@ -188,7 +188,8 @@ return (t.id, t.version, case when pgrab_internal.under_way(t.status, t.incarnat
   case when t.steps is null then null
     else pgrab_internal.steps_of(t.id, t.fire_at, t.version) end,
   case when t.wait_for is null and t.steps is null then null
-    else pgrab_internal.signals_of(t.id) end, t.traceparent)::pgrab_internal.run;
+    else pgrab_internal.signals_of(t.id) end, t.traceparent, r.cpu_seconds, r.memory_bytes,
+  r.output_bytes)::pgrab_internal.run;
 comment on function pgrab_internal.noted(pgrab_internal.task, pgrab_internal.run, bigint, text) is
   'The row of the history for a fire of a task. p_ended: set when the task leaves pgrab.task with it.';
 

@@ -8,6 +8,10 @@
 --                          to end for every batch
 --   case when ... end      around a condition, so that the planner does not guess how few rows it leaves
 
+-- What a run took, as far as that is known: see pgrab.run.
+create type pgrab_internal.cost as (cpu_seconds real, memory_bytes bigint, output_bytes bigint);
+comment on type pgrab_internal.cost is 'What a run took.';
+
 -- Runs that have ended: arrays of equal length, sorted by id, the order in which the rows are locked.  Times
 -- are microseconds before now, on the node's monotonic clock.  retries_us: the wait before the next attempt
 -- that a handler asks for.  Null: as the task says.  -1: no further attempt.  -1 - n: at least n.  Of a run
@@ -18,20 +22,22 @@
 create type pgrab_internal.outcomes as (
   ids bigint[], versions bigint[], incarnations bigint[], started_us bigint[], finished_us bigint[],
   outcomes text[], exit_codes integer[], outputs text[], truncated boolean[], errors text[],
-  retries_us bigint[]);
+  retries_us bigint[], costs pgrab_internal.cost[]);
 comment on type pgrab_internal.outcomes is 'Runs that have ended, as a node reports them.';
 
 create or replace function pgrab_internal.outcome_rows(b pgrab_internal.outcomes)
 returns table (id bigint, version bigint, incarnation bigint, started_at timestamptz, finished_at timestamptz,
-  outcome text, exit_code integer, output text, truncated boolean, error text, retry_us bigint, n bigint)
+  outcome text, exit_code integer, output text, truncated boolean, error text, retry_us bigint,
+  cpu_seconds real, memory_bytes bigint, output_bytes bigint, n bigint)
 language sql stable
 begin atomic
   select f.id, f.version, f.incarnation, statement_timestamp() - f.started_us * interval '1 us',
     statement_timestamp() - f.finished_us * interval '1 us', f.outcome, f.exit_code, f.output,
-    coalesce(f.truncated, false), f.error, f.retry_us, f.n
+    coalesce(f.truncated, false), f.error, f.retry_us, f.cpu_seconds, f.memory_bytes, f.output_bytes, f.n
   from unnest(b.ids, b.versions, b.incarnations, b.started_us, b.finished_us, b.outcomes, b.exit_codes,
-    b.outputs, b.truncated, b.errors, b.retries_us) with ordinality f(id, version, incarnation, started_us,
-    finished_us, outcome, exit_code, output, truncated, error, retry_us, n);
+    b.outputs, b.truncated, b.errors, b.retries_us, b.costs) with ordinality f(id, version, incarnation,
+    started_us, finished_us, outcome, exit_code, output, truncated, error, retry_us, cpu_seconds,
+    memory_bytes, output_bytes, n);
 end;
 comment on function pgrab_internal.outcome_rows(pgrab_internal.outcomes) is 'The runs of a batch as rows.';
 
@@ -62,14 +68,16 @@ begin
       pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)
         || case when v_edges and t.chain is not null then coalesce(pgrab_internal.edges_above(t.id), '{}')
           else '{}' end as definition,
-      f.started_at, f.finished_at, f.exit_code, f.output, f.truncated),
+      f.started_at, f.finished_at, f.exit_code, f.output, f.truncated, f.cpu_seconds, f.memory_bytes,
+      f.output_bytes),
   noted as (
     insert into pgrab.run (task_id, version, incarnation, node_id, chain_id, fire_at, claimed_at, started_at,
       finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
-      name, output, definition, traceparent)
+      name, output, definition, traceparent, cpu_seconds, memory_bytes, output_bytes)
     select g.id, g.version, g.incarnation, p_node_id, g.run, g.fire_at, g.claimed_at, g.started_at,
       g.finished_at, g.created_at, g.attempt, g.exit_code, g.truncated, 'succeeded', 'done', g.kind, p_node,
-      g.owner, g.key, g.name, g.output, g.definition, g.traceparent
+      g.owner, g.key, g.name, g.output, g.definition, g.traceparent, g.cpu_seconds,
+      g.memory_bytes, g.output_bytes
     from gone g)
   select array_agg((g.id, g.version, g.incarnation, 'succeed', 'running', 'done', 'succeeded', g.finished_at,
     g.chain, g.fire_at, g.chain is not null, g.chain is not null, true, true, false,
@@ -90,7 +98,8 @@ comment on function pgrab_internal.finish_last(pgrab_internal.outcomes, bigint, 
 -- server's jit, which would compile a sequential scan, as one that is off counts as expensive.
 create or replace function pgrab_internal.finish_one(
   p_id bigint, p_version bigint, p_incarnation bigint, p_started_us bigint, p_finished_us bigint,
-  p_exit_code integer, p_output text, p_truncated boolean, p_node_id bigint, p_node text)
+  p_exit_code integer, p_output text, p_truncated boolean, p_cost pgrab_internal.cost, p_node_id bigint,
+  p_node text)
 returns boolean
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -111,12 +120,12 @@ begin
   noted as (
     insert into pgrab.run (task_id, version, incarnation, node_id, fire_at, claimed_at, started_at,
       finished_at, created_at, attempt, exit_code, output_truncated, outcome, ended, kind, node, owner, key,
-      name, output, definition, traceparent)
+      name, output, definition, traceparent, cpu_seconds, memory_bytes, output_bytes)
     select g.id, g.version, g.incarnation, p_node_id, g.fire_at, g.claimed_at,
       statement_timestamp() - p_started_us * interval '1 us',
       statement_timestamp() - p_finished_us * interval '1 us', g.created_at, g.attempt, p_exit_code,
       coalesce(p_truncated, false), 'succeeded', 'done', g.kind, p_node, g.owner, g.key, g.name, p_output,
-      g.definition, g.traceparent
+      g.definition, g.traceparent, p_cost.cpu_seconds, p_cost.memory_bytes, p_cost.output_bytes
     from gone g)
   select exists (select from pgrab.incident i where i.task_id = any (array[g.id]))
     or exists (select from pgrab.alert a where a.enabled and 'succeeded' = any (a.events))
@@ -134,7 +143,7 @@ begin
   return v_told is not null;
 end $$;
 comment on function pgrab_internal.finish_one(
-  bigint, bigint, bigint, bigint, bigint, integer, text, boolean, bigint, text) is
+  bigint, bigint, bigint, bigint, bigint, integer, text, boolean, pgrab_internal.cost, bigint, text) is
   'finish() for one run that succeeded and was the last of a task that is not a link. False: it does not '
   'apply, and nothing was done.';
 
@@ -258,7 +267,7 @@ begin
       (null, null, null, null, null, null, null, f.started_at, f.finished_at, null, null, f.exit_code,
         f.truncated, o.outcome, null, null, p_node, null, null, null,
         case when f.outcome = 'waited' then 'waits for signal ' else '' end || f.error, f.output, null, null,
-        null, null)::pgrab_internal.run as run
+        null, null, f.cpu_seconds, f.memory_bytes, f.output_bytes)::pgrab_internal.run as run
     from pgrab_internal.outcome_rows(b) f
       join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version
         and t.incarnation = f.incarnation and case when pgrab_internal.under_way(t.status, t.incarnation)
@@ -399,7 +408,7 @@ declare
 begin
   if cardinality(b.ids) = 1 and b.outcomes[1] = 'succeeded' then
     v_done := pgrab_internal.finish_one(b.ids[1], b.versions[1], b.incarnations[1], b.started_us[1],
-      b.finished_us[1], b.exit_codes[1], b.outputs[1], b.truncated[1], p_node_id, p_node);
+      b.finished_us[1], b.exit_codes[1], b.outputs[1], b.truncated[1], b.costs[1], p_node_id, p_node);
   end if;
   if v_done then
     task_id := b.ids[1];
@@ -446,12 +455,12 @@ declare
   v_moved pgrab_internal.moved[];
 begin
   if pgrab_internal.finish_one(
-    p_id, p_version, p_incarnation, p_began_us, 0, null, p_output, p_truncated, p_node_id, p_node) then
+    p_id, p_version, p_incarnation, p_began_us, 0, null, p_output, p_truncated, null, p_node_id, p_node) then
     return;
   end if;
   v_moved := pgrab_internal.finish_many((array[p_id], array[p_version], array[p_incarnation],
     array[p_began_us], array[0]::bigint[], array['succeeded'], array[null]::integer[], array[p_output],
-    array[p_truncated], array[null]::text[], null)::pgrab_internal.outcomes, p_node_id, p_node);
+    array[p_truncated], array[null]::text[], null, null)::pgrab_internal.outcomes, p_node_id, p_node);
   if cardinality(v_moved) = 0 then
     perform pgrab_internal.run_lost(p_id);
   end if;

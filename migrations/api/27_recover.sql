@@ -63,7 +63,7 @@ language sql as $$
     array_agg(h.incarnation order by h.id),
     array_agg((date_part('epoch', statement_timestamp() - h.started_at) * 1e6)::bigint order by h.id),
     array_agg(0::bigint), array_agg('lost'::text), null, null, null,
-    array_agg(p_error), null)::pgrab_internal.outcomes
+    array_agg(p_error), null, null)::pgrab_internal.outcomes
   from pgrab_internal.held(p_incarnation) h cross join lateral (
     select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
       for update skip locked) free
@@ -82,7 +82,7 @@ language sql immutable
 begin atomic
   select (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
     b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
-    b.errors[i:i], b.retries_us[i:i])::pgrab_internal.outcomes;
+    b.errors[i:i], b.retries_us[i:i], b.costs[i:i])::pgrab_internal.outcomes;
 end;
 comment on function pgrab_internal.batch_one(pgrab_internal.outcomes, integer) is 'One run of a batch.';
 

@@ -147,7 +147,7 @@ begin
   return pgrab_internal.finish_many((array[t.id], array[t.version], array[t.incarnation],
     array[(date_part('epoch', statement_timestamp() - t.started_at) * 1e6)::bigint], array[0]::bigint[],
     array[p_outcome], array[null]::integer[], array[pgrab_internal.answer_cut(p_output)],
-    array[octet_length(p_output) > 65536], array[p_error], null)::pgrab_internal.outcomes, t.node_id,
+    array[octet_length(p_output) > 65536], array[p_error], null, null)::pgrab_internal.outcomes, t.node_id,
     pgrab_internal.node_of(t.node_id));
 end $$;
 comment on function pgrab_internal.answer_end(pgrab_internal.task, text, text, text) is

@@ -61,7 +61,8 @@ return jsonb_strip_nulls(jsonb_build_object(
     'pgrab.task.id', r.task_id, 'pgrab.task.key', r.key, 'pgrab.task.name', r.name, 'pgrab.kind', r.kind,
     'pgrab.owner', r.owner, 'pgrab.node', r.node, 'pgrab.attempt', r.attempt, 'pgrab.outcome', r.outcome,
     'pgrab.fire_at', to_json(r.fire_at) #>> '{}', 'pgrab.fence', r.incarnation || '-' || r.version,
-    'pgrab.chain_run', r.chain_id, 'pgrab.exit_code', r.exit_code)),
+    'pgrab.chain_run', r.chain_id, 'pgrab.exit_code', r.exit_code,
+    'pgrab.cpu_ms', round(r.cpu_seconds * 1000), 'pgrab.memory_bytes', r.memory_bytes)),
   'links', case when p_before is not null
     then jsonb_build_array(jsonb_build_object('traceId', p_trace, 'spanId', p_before)) end,
   'status', case when r.outcome in ('failed', 'timed_out', 'lost')

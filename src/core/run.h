@@ -107,6 +107,12 @@ enum run_written {
 	WRITTEN_NEVER,  /* worker, pools: not executed, because the node might not act any more */
 };
 
+/* What it took; 0: nobody knows. */
+struct run_cost {
+	int64_t cpu_us, memory_bytes; /* of its processes */
+	int64_t output_bytes;         /* all that it printed, if not all is kept */
+};
+
 /* How it ended.  Belongs to the worker, then to the finisher. */
 struct run_end {
 	enum outcome outcome;
@@ -116,6 +122,7 @@ struct run_end {
 	int64_t at_us; /* clock_mono_us */
 	char *error, *output;
 	bool output_truncated;
+	struct run_cost cost;
 	unsigned mutes;   /* finisher: how often the server did not answer to it alone */
 	int64_t retry_us; /* after a failure: the wait that its handler asks for, or one of those below */
 };

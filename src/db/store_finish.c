@@ -21,8 +21,29 @@ enum {
 	A_OUTCOME,
 	A_ERROR,
 	A_RETRY,
+	A_COST,
 	A__COUNT
 };
+
+/* A pgrab_internal.cost. */
+static void
+add_cost(struct pgarray *a, const struct run_cost *c)
+{
+	char cpu[NUMBER_MAX] = "", memory[NUMBER_MAX] = "", output[NUMBER_MAX] = "", text[3 * NUMBER_MAX + 8];
+
+	if (c->cpu_us == 0 && c->memory_bytes == 0 && c->output_bytes == 0) {
+		pgarray_null(a);
+		return;
+	}
+	if (c->cpu_us > 0)
+		number(cpu, c->cpu_us);
+	if (c->memory_bytes > 0)
+		number(memory, c->memory_bytes);
+	if (c->output_bytes > 0)
+		number(output, c->output_bytes);
+	snprintf(text, sizeof text, "(%s%s,%s,%s)", cpu, cpu[0] == '\0' ? "" : "e-6", memory, output);
+	pgarray_text(a, text);
+}
 
 static void
 add_finish(struct pgarray a[A__COUNT], const struct finish *f)
@@ -44,6 +65,7 @@ add_finish(struct pgarray a[A__COUNT], const struct finish *f)
 		pgarray_null(&a[A_RETRY]);
 	else
 		pgarray_int(&a[A_RETRY], f->retry_us);
+	add_cost(&a[A_COST], &f->cost);
 }
 
 static bool
@@ -86,20 +108,21 @@ finish_here(struct db *db, const struct recorder *who, struct finish *const *f, 
 	struct pgarray a[A__COUNT] = {0};
 	char node[NUMBER_MAX];
 	PGresult *res = NULL;
-	size_t asked = 0;
+	size_t asked = 0, costs = 0;
 	enum rc rc = RC_OK;
 
 	for (size_t i = 0; i < n; i++) {
 		if (open_end(f[i])) {
 			add_finish(a, f[i]);
 			asked++;
+			costs += f[i]->cost.cpu_us + f[i]->cost.memory_bytes + f[i]->cost.output_bytes > 0;
 		}
 	}
 	const char *params[] = {pgarray_str(&a[A_ID]), pgarray_str(&a[A_VERSION]),
 	    pgarray_str(&a[A_INCARNATION]), pgarray_str(&a[A_BEGUN]), pgarray_str(&a[A_ENDED]),
 	    pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]),
 	    number(node, who->node_id), who->node, pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR]),
-	    pgarray_str(&a[A_RETRY])};
+	    pgarray_str(&a[A_RETRY]), costs == 0 ? NULL : pgarray_str(&a[A_COST])};
 
 	if (asked > 0)
 		rc = db_query(db, sql_text("finish"), A__COUNT + 2, params, &res, err);

@@ -184,6 +184,7 @@ struct finish {
 	int32_t exit_code;
 	const char *error, *output; /* may be NULL */
 	bool output_truncated;
+	struct run_cost cost;
 	int64_t retry_us; /* RETRY_DEFAULT, RETRY_NO, or the wait before the next attempt */
 	bool applied;     /* out: the database has it */
 	bool locked;      /* out: another session has the row locked, so nothing was done: ask again later */

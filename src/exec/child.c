@@ -195,6 +195,8 @@ carry_out(struct child *c, const struct surroundings *around, const struct child
 		watch_run(&w, c->env->keeper);
 		child_explain(&w.end, p->argv.item[0], p->cwd == NULL ? around->cwd : p->cwd, result);
 		say_leftovers(&w);
+		result->cpu_us = w.end.last.cpu_us;
+		result->memory_bytes = w.end.last.memory_bytes;
 	} else {
 		result->not_started = rc != RC_BAD;
 		result_fail(result, "could not start: %s", err.text);

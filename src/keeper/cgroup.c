@@ -211,6 +211,16 @@ cgroup_memory_kills(const struct cgroup *c)
 	return line == NULL ? 0 : (int)strtol(line + strlen("oom_kill "), NULL, 10);
 }
 
+int64_t
+cgroup_memory_peak(const struct cgroup *c, int64_t otherwise)
+{
+	char text[32] = "";
+
+	if (c->fd >= 0)
+		get(c->fd, "memory.peak", text, sizeof text);
+	return text[0] == '\0' ? otherwise : (int64_t)strtoll(text, NULL, 10);
+}
+
 bool
 cgroup_remove(struct cgroup *c)
 {

@@ -37,6 +37,7 @@ cgroup_make(const struct cgroup_base *b, pid_t shim, const struct keeper_limits 
 bool cgroup_enter(const struct cgroup *c); /* the calling process, which has one thread */
 void cgroup_kill(const struct cgroup *c);
 int cgroup_memory_kills(const struct cgroup *c); /* processes killed because the group's memory was used up */
+int64_t cgroup_memory_peak(const struct cgroup *c, int64_t otherwise); /* bytes; the kernel may not know */
 bool cgroup_remove(struct cgroup *c); /* when nothing is in it any more; false: it is still there */
 
 /* The same for a run whose shim is dead: kills what is in it; removes it when it is empty. */

@@ -159,7 +159,10 @@ struct keeper_msg {
 	int32_t leftovers;    /* KEEPER_EXITED: processes that had to be killed after the main one ended */
 	int32_t memory_kills; /* KEEPER_EXITED: processes killed because the limit of memory was reached */
 	int32_t shim;         /* its process; 0: the keeper says it */
-	char where[32];       /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", "user", ... */
+	/* KEEPER_EXITED: processor time of all its processes; the most memory of one of them, or of all at
+	 * once where it has a control group */
+	int64_t cpu_us, memory_bytes;
+	char where[32]; /* KEEPER_NOT_STARTED: "fork", "chdir", "exec", "limits", "user", ... */
 };
 
 /* Waits until nothing is left of the runs of a keeper process that was lost.  There is no time limit: a

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,7 @@ struct shim {
 	struct launch_failed failed;
 	struct cgroup group;
 	int memory_kills;
+	int64_t cpu_us, memory_bytes;
 };
 
 /* False: the system had no room for it.  The worker may be gone, which is not our business. */
@@ -65,7 +67,9 @@ tell(const struct shim *s, enum keeper_event event, int value, const char *where
 	    .shim = getpid(),
 	    .why = (int32_t)s->why,
 	    .leftovers = s->leftovers,
-	    .memory_kills = s->memory_kills};
+	    .memory_kills = s->memory_kills,
+	    .cpu_us = s->cpu_us,
+	    .memory_bytes = s->memory_bytes};
 
 	snprintf(m.where, sizeof m.where, "%s", where);
 	return send(s->fd[WIRE_FD_RUN], &m, sizeof m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EPIPE ||
@@ -119,6 +123,18 @@ find_dead(void)
 	return info.si_pid;
 }
 
+/* What a process has used includes its children that it has waited for; the others come to us. */
+static void
+add_cost(struct shim *s, const struct rusage *used)
+{
+	int64_t memory = (int64_t)used->ru_maxrss * 1024;
+
+	s->cpu_us += (used->ru_utime.tv_sec + used->ru_stime.tv_sec) * US_PER_S + used->ru_utime.tv_usec +
+		     used->ru_stime.tv_usec;
+	if (memory > s->memory_bytes)
+		s->memory_bytes = memory;
+}
+
 /*
  * As long as the main process is not reaped its id is still that of its group, so the whole group can be
  * killed at once, which not even a fork escapes.  So each dead child is first found and then reaped by its
@@ -127,6 +143,7 @@ find_dead(void)
 static void
 reap_one(struct shim *s, pid_t pid)
 {
+	struct rusage used;
 	int status;
 
 	if (pid == s->main && s->phase == RUNNING) {
@@ -135,8 +152,9 @@ reap_one(struct shim *s, pid_t pid)
 	}
 	if (s->phase == KILLING)
 		proctree_kill_group(pid);
-	if (waitpid(pid, &status, 0) != pid)
+	if (wait4(pid, &status, 0, &used) != pid)
 		return;
+	add_cost(s, &used);
 	if (pid == s->main) {
 		s->main_ended = true;
 		s->status = status;
@@ -343,6 +361,7 @@ carry_out_one(const struct shim_setup *setup, int line_fd)
 		supervise(&s);
 	if (s.status != 0) /* else nobody asks */
 		s.memory_kills = cgroup_memory_kills(&s.group);
+	s.memory_bytes = cgroup_memory_peak(&s.group, s.memory_bytes);
 	/* Descriptors and processes that were refused to us another shim may get: somebody may have set
 	 * limits for this one.  What is left of a control group would be the next run's. */
 	again = cgroup_remove(&s.group) && s.failed.error != EMFILE && s.failed.error != EAGAIN;

@@ -33,6 +33,7 @@ struct histogram {
 struct kind_figures {
 	char kind[33];
 	int64_t outcome[OUTCOMES];
+	double cpu_s;
 	struct histogram took;
 };
 
@@ -155,6 +156,7 @@ take_runs(struct metrics *m, const PGresult *r)
 			if (strcmp(outcomes[o], db_text(r, row, 2)) == 0)
 				k->outcome[o] += db_int64(r, row, 5);
 		}
+		k->cpu_s += db_double(r, row, 8);
 		observe(&k->took, r, row, 3, 6);
 		observe(&m->delay, r, row, 4, 7);
 	}
@@ -210,6 +212,8 @@ put_runs(struct expose *e, struct metrics *m)
 	static const struct family runs = {
 	    "runs", "counter", "Attempts that have ended, by kind and outcome"};
 	static const struct family took = {"run_duration_seconds", "histogram", "How long they took"};
+	static const struct family cpu = {
+	    "run_cpu_seconds", "counter", "Processor time of the processes of shell and exec"};
 	static const struct family delay = {
 	    "start_delay_seconds", "histogram", "From the planned time of a fire to its first start"};
 
@@ -223,6 +227,12 @@ put_runs(struct expose *e, struct metrics *m)
 	expose_family(e, &took);
 	for (size_t i = 0; i < m->n_kinds; i++)
 		put_histogram(e, "run_duration_seconds", m->kind[i].kind, &m->kind[i].took);
+	expose_family(e, &cpu);
+	for (size_t i = 0; i < m->n_kinds; i++) {
+		if (m->kind[i].cpu_s > 0)
+			expose_sample(e, "run_cpu_seconds", "_total", "kind", m->kind[i].kind, NULL, NULL,
+			    m->kind[i].cpu_s);
+	}
 	expose_family(e, &delay);
 	put_histogram(e, "start_delay_seconds", NULL, &m->delay);
 	pthread_mutex_unlock(&m->lock);

@@ -62,7 +62,7 @@ where key in ('given', 'set', 'own', 'again');
 create function pg_temp.finish(p_keys text[]) returns void language sql as $$
   select pgrab_internal.finish((array_agg(t.id order by t.id), array_agg(t.version order by t.id),
     array_agg(t.incarnation), array_agg(2), array_agg(1), array_agg('succeeded'::text), null, null, null,
-    null, null)::pgrab_internal.outcomes, 1, 'n')
+    null, null, null)::pgrab_internal.outcomes, 1, 'n')
   from pgrab.task t where t.key = any (p_keys)
 $$;
 select pg_temp.finish('{set}'), pg_temp.finish('{own,given}'), pg_temp.finish('{again}');

@@ -51,7 +51,7 @@ update pgrab.task set runs = 10, last_outcome = 'succeeded', succeeded_at = now(
 where id = 700;
 select cmp_ok(pg_temp.days($$ select pgrab_internal.finish((array[700], array[7], array[11],
     array[2000000], array[1000000], array['failed'], null, null, null, array['boom'],
-    null)::pgrab_internal.outcomes, 1, 'n') $$), '<=', 6::bigint,
+    null, null)::pgrab_internal.outcomes, 1, 'n') $$), '<=', 6::bigint,
   'the first failure of a schedule looks for no earlier success');
 select cmp_ok(pg_temp.days('select from pgrab.last_run(502)'), '<=', 70::bigint,
   'what ended last month is not looked for last year');

@@ -8,7 +8,7 @@ set local timezone = 'UTC';
 -- A run ends.  It must have max_attempts 1 for its task to be over.
 create function pg_temp.run_ends(p_id bigint, p_outcome text) returns void language sql as $$
   select pgrab_internal.finish((array[p_id], array[pg_temp.version(p_id)], array[11], array[1000], array[0],
-    array[p_outcome], null, null, null, array['no'], null)::pgrab_internal.outcomes, 1, 'n') $$;
+    array[p_outcome], null, null, null, array['no'], null, null)::pgrab_internal.outcomes, 1, 'n') $$;
 create function pg_temp.fails(p_key text, p_outcome text default 'failed') returns void language plpgsql as $$
 declare
   v_id bigint := pg_temp.add(p_key);

@@ -98,7 +98,7 @@ language sql as $$
     select * from pgrab_internal.finish((array[p_id], array[7], array[11], array[2000000], array[1000000],
       array[p_outcome], array[3], array['out'], array[false],
       array[case when p_outcome <> 'succeeded' then 'why' end],
-      array[p_wait_us])::pgrab_internal.outcomes, 1, 'n1'))
+      array[p_wait_us], null)::pgrab_internal.outcomes, 1, 'n1'))
   select string_agg(f::text, ' ') from f
 $$;
 create function pg_temp.task(p_id bigint) returns text language sql as $$
@@ -209,7 +209,7 @@ select is((select count(*) from pgrab_internal.finish((
       (select array_agg(i) from generate_series(1000, 1999) i), array_fill(7::bigint, array[1000]),
       array_fill(11::bigint, array[1000]), array_fill(1::bigint, array[1000]),
       array_fill(0::bigint, array[1000]), array_fill('succeeded'::text, array[1000]),
-      null, null, null, null, null)::pgrab_internal.outcomes, 1, 'n1')),
+      null, null, null, null, null, null)::pgrab_internal.outcomes, 1, 'n1')),
   1000::bigint, 'a thousand at once');
 select is((select string_agg(distinct format('%s %s', id % 2, to_char(fire_at, 'HH24:MI')), ', ')
     from pgrab.task where id >= 1000), '0 11:00, 1 10:10', 'each to its own next fire');

@@ -84,7 +84,7 @@ select count(*) from pgrab_internal.calendars_tick();
 select is((select status from pgrab.task where key = 'now'), 'running', 'a run goes on');
 select is(cardinality(pgrab_internal.finish_many((array[t.id], array[t.version], array[7::bigint],
     array[0::bigint], array[0::bigint], array['succeeded'], array[null::integer], array[null::text],
-    array[false], array[null::text], null)::pgrab_internal.outcomes, 1, 'n1')), 1, 'it ends')
+    array[false], array[null::text], null, null)::pgrab_internal.outcomes, 1, 'n1')), 1, 'it ends')
 from pgrab.task t where t.key = 'now';
 select is((select days from pg_temp.planned where key = 'now'), 2, 'and is planned on an open day');
 select is((select string_agg(outcome || ' ' || coalesce(error, ''), '; ' order by fire_at)

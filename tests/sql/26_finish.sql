@@ -50,7 +50,8 @@ insert into pgrab.task (kind, name) values ('noop', 'unbegun'), ('noop', 'no wor
 update pgrab.task t set status = 'running', version = 1000, node_id = n.id, incarnation = 4, attempt = 2,
   claimed_at = now(), started_at = now() from pgrab.node n where t.name in ('unbegun', 'no worker');
 select pgrab_internal.finish(row(array[t.id], array[1000], array[4], array[0], array[0], array['not_started'],
-    array[null], array[null], array[false], array[null], array[w.retry_us])::pgrab_internal.outcomes, 1, 'n1')
+    array[null], array[null], array[false], array[null], array[w.retry_us], null)::pgrab_internal.outcomes,
+  1, 'n1')
 from (values ('unbegun', null::bigint), ('no worker', 1)) w(name, retry_us)
   join pgrab.task t using (name);
 select results_eq(

@@ -15,7 +15,7 @@ update pgrab.task t set status = 'running', version = 1000, node_id = n.id, inca
 select is(count(*), 3::bigint, 'three lost runs')
 from pgrab.task t cross join lateral pgrab_internal.finish((array[t.id], array[1000], array[4], array[2000],
     array[1000], array['lost'], array[null]::int[], array[''], array[false], array['why'],
-    case when t.name <> 'unlucky' then array[1] end)::pgrab_internal.outcomes, t.node_id, 'n1') f;
+    case when t.name <> 'unlucky' then array[1] end, null)::pgrab_internal.outcomes, t.node_id, 'n1') f;
 select results_eq('select name, status, attempt, due_at <= clock_timestamp() from pgrab.task order by 1',
   $$values ('innocent', 'scheduled', 0, true), ('never twice', 'parked', 1, null),
     ('unlucky', 'parked', 1, null)$$,

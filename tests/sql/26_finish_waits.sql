@@ -20,7 +20,7 @@ create function pg_temp.ends_as(p_id bigint, p_outcome text, p_name text default
 language sql as $$
   select count(*) from pgrab.task t cross join lateral pgrab_internal.finish((array[t.id],
       array[t.version + p_beside], array[11], array[2000], array[1000], array[p_outcome], array[null]::int[],
-      array['so far'], array[false], array[p_name], array[p_us])::pgrab_internal.outcomes, 1, 'n1') f
+      array['so far'], array[false], array[p_name], array[p_us], null)::pgrab_internal.outcomes, 1, 'n1') f
   where t.id = p_id
 $$;
 create function pg_temp.row_of(p_id bigint) returns text language sql as $$

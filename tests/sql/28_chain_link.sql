@@ -71,7 +71,7 @@ update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation 
 where id < 3;
 select is((select count(*) from pgrab_internal.finish((array[1, 2], array[7, 7], array[11, 11], array[1, 1],
       array[0, 0], array['succeeded', 'succeeded'], null, null, null, null,
-      null)::pgrab_internal.outcomes, 1, 'n')),
+      null, null)::pgrab_internal.outcomes, 1, 'n')),
   2::bigint, 'two parents in one statement');
 select is(pg_temp.chain(), '1+ 2+ 3!', 'release it once');
 select pg_temp.fresh();
@@ -107,7 +107,7 @@ select is(
   '3 running 3', 'stops the rest of it');
 select throws_ok('select pgrab.cancel(2)', 'P0002', 'task 2 has ended: done');
 select pgrab_internal.finish((array[3], array[7], array[11], array[1], array[0], array['failed'], null, null,
-  null, array['stopped'], null)::pgrab_internal.outcomes, 1, 'n');
+  null, array['stopped'], null, null)::pgrab_internal.outcomes, 1, 'n');
 select throws_ok('select pgrab.cancel(1)', 'P0002', 'task 1 has ended: done');
 select is(
   (select result from pgrab.chain_runs) || (select count(*) from pgrab.chain)

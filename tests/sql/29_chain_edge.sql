@@ -85,7 +85,7 @@ where id = 1;
 update pgrab.task set parent_id = null where id = 2;
 select pg_temp.ends(1);
 select pgrab_internal.finish((array[1], array[7], array[11], array[1], array[0], array['succeeded'], null,
-  null, null, null, null)::pgrab_internal.outcomes, 1, 'n');
+  null, null, null, null, null)::pgrab_internal.outcomes, 1, 'n');
 select is(pg_temp.chain(), '1+ 2! 3! 4.',
   'a link whose only edge is dropped under way takes part in the run');
 insert into pgrab.edge values (1, 4, 'always');
@@ -152,7 +152,7 @@ where id = 5;
 select throws_ok('insert into pgrab.edge values (2, 5)', '22023',
   'task 2 cannot be a parent of task 5: its chain has begun, and runs once');
 select pgrab_internal.finish((array[5], array[7], array[11], array[1], array[0], array['failed'], null, null,
-  null, array['why'], null)::pgrab_internal.outcomes, 1, 'n');
+  null, array['why'], null, null)::pgrab_internal.outcomes, 1, 'n');
 select throws_ok('update pgrab.task set schedule = ''@daily'' where id = 5', '22023',
   'task schedule cannot be ''@daily''', 'nor gets it a schedule while a link is free');
 select pg_temp.fresh();

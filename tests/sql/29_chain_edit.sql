@@ -16,7 +16,7 @@ select pgrab.cancel(1);
 select is(pg_temp.chain(), '1+ 2r 3x 4x 5x', 'cancel of a root');
 select is((select task_id from pgrab.cancel_request), 2::bigint, 'asks for the run to be stopped');
 select pgrab_internal.finish((array[2], array[7], array[11], array[1], array[0], array['failed'], null, null,
-  null, array['stopped'], null)::pgrab_internal.outcomes, 1, 'n');
+  null, array['stopped'], null, null)::pgrab_internal.outcomes, 1, 'n');
 select is(pg_temp.chain() || (select count(*) from pgrab.cancel_request), 'gone0',
   'and when that has ended the chain has');
 select is((select result from pgrab.chain_runs), 'cancelled', 'it was cancelled');
@@ -122,7 +122,7 @@ select is(pg_temp.outcomes(), '1 cancelled cancelled, 3 cancelled cancelled, 4 c
   'and is on record as cancelled');
 select is((select count(*) from pgrab_internal.finish((array[1, 2, 3], array[7, 7, 7], array[11, 11, 11],
       array[1, 1, 1], array[0, 0, 0], array['failed', 'succeeded', 'failed'], null, null, null, null,
-      null)::pgrab_internal.outcomes, 1, 'n')),
+      null, null)::pgrab_internal.outcomes, 1, 'n')),
   1::bigint, 'its end is nobody''s');
 select is((select count(*) from pgrab.cancel_request), 0::bigint, 'and takes the wish away');
 select is(pg_temp.outcomes(),

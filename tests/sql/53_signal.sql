@@ -132,7 +132,7 @@ update pgrab.task set status = 'running', version = version + 1, node_id = 1, in
   claimed_at = now(), started_at = now() where id = 8;
 select pgrab_internal.finish((array[t.id], array[t.version], array[11], array[2000], array[1000],
   array['waited'], array[null]::int[], array[null]::text[], array[false], array['go'],
-  array[60000000])::pgrab_internal.outcomes, 1, 'n1') from pgrab.task t where t.id = 8;
+  array[60000000], null)::pgrab_internal.outcomes, 1, 'n1') from pgrab.task t where t.id = 8;
 select pg_temp.passes(8);
 select is(pg_temp.sent(8), 0::bigint, 'a signal that comes too late for a handler is none');
 select is(pg_temp.sent(8, 'other'), 1::bigint, 'another is kept');

@@ -31,7 +31,8 @@ begin
     started_at = now(), version = version + 1, attempt = max_attempts where id = any (p_ids);
   perform pgrab_internal.finish((array_agg(t.id order by t.id), array_agg(t.version order by t.id),
     array_agg(t.incarnation), array_agg(0), array_agg(0), array_agg(p_outcome), array_agg(null::int),
-    array_agg(null::text), array_agg(false), array_agg('no'::text), null)::pgrab_internal.outcomes, 1, 'n')
+    array_agg(null::text), array_agg(false), array_agg('no'::text), null,
+    null)::pgrab_internal.outcomes, 1, 'n')
   from pgrab.task t where t.id = any (p_ids);
 end $$;
 create function pg_temp.hint(p_statement text) returns text language plpgsql as $$

@@ -15,7 +15,7 @@ $$;
 create function pg_temp.says(p_id bigint, p_outcome text default 'awaits') returns bigint language sql as $$
   select count(*) from pgrab.task t cross join lateral pgrab_internal.finish((array[t.id], array[t.version],
     array[11], array[2000000], array[1000000], array[p_outcome], array[202], null, null, null,
-    null)::pgrab_internal.outcomes, t.node_id, 'n1') f where t.id = p_id
+    null, null)::pgrab_internal.outcomes, t.node_id, 'n1') f where t.id = p_id
 $$;
 create function pg_temp.awaits(p_id bigint) returns text language plpgsql as $$
 declare

@@ -34,7 +34,7 @@ delete from pgrab.task where source = 'pgrab.alert';
 select pg_temp.ends(1, 'failed');
 update pgrab.task set status = 'running', node_id = 1, incarnation = 11, version = 8 where id = 1;
 select pgrab_internal.finish((array[1], array[7], array[11], array[2000000], array[1000000],
-  array['succeeded'], null, null, null, null, null)::pgrab_internal.outcomes, 1, 'n1');
+  array['succeeded'], null, null, null, null, null, null)::pgrab_internal.outcomes, 1, 'n1');
 select is((select count(*) from pgrab.incident where task_id = 1), 1::bigint,
   'a finish that came too late ends no incident');
 update pgrab.task set status = 'scheduled', node_id = null, incarnation = null where id = 1;

@@ -17,7 +17,7 @@ $$;
 create function pg_temp.ends(p_id bigint, p_outcome text default 'succeeded') returns void language sql as $$
   select pgrab_internal.finish((array[p_id], array[t.version], array[11], array[2000000], array[1000000],
     array[p_outcome], null, null, null, array[case when p_outcome <> 'succeeded' then 'boom' end],
-    null)::pgrab_internal.outcomes, 1, 'n1')
+    null, null)::pgrab_internal.outcomes, 1, 'n1')
   from pgrab.task t where t.id = p_id;
 $$;
 create function pg_temp.runs(p_id bigint) returns void language sql as $$

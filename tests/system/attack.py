@@ -35,7 +35,7 @@ class Attack:
         token = self.db.one("update pgrab.task set status = 'running', version = version + 1, node_id = 1, incarnation = 11, attempt = attempt + 1, "
                             "claimed_at = now(), started_at = now() where id = %s returning pgrab_internal.answer_token(id, version, incarnation)", task)
         self.db.query("select pgrab_internal.finish((array[id], array[version], array[11], array[2], array[1], array['awaits'], null, null, null, null, "
-                      "null)::pgrab_internal.outcomes, 1, 'n1') from pgrab.task where id = %s", task)
+                      "null, null)::pgrab_internal.outcomes, 1, 'n1') from pgrab.task where id = %s", task)
         return task, token
 
     def forge(self):

@@ -116,7 +116,7 @@ class Player:
     def finish(self, conn, ends):
         tasks, outcomes = [t for t, _ in ends], [o for _, o in ends]
         n = len(tasks)
-        done = self.ask(conn, "select f.task_id from pgrab_internal.finish((%s, %s, %s, %s, %s, %s, null, null, null, null, null)::pgrab_internal.outcomes, 1, 'n') f",
+        done = self.ask(conn, "select f.task_id from pgrab_internal.finish((%s, %s, %s, %s, %s, %s, null, null, null, null, null, null)::pgrab_internal.outcomes, 1, 'n') f",
                         tasks, [7] * n, [11] * n, [1] * n, [0] * n, outcomes)
         assert sorted(r.task_id for r in done) == tasks, self.log
 

@@ -68,7 +68,7 @@ def end(db, task, outcome="succeeded"):
     """A run of it, from its claim to its end."""
     take(db, task, "running")
     db.query("select pgrab_internal.finish((array[id], array[version], array[11], array[2000000], array[1000000], array[%s::text], null, array[null::text], null, "
-             "array['why'], null)::pgrab_internal.outcomes, 1, 'n1') from pgrab.task where id = %s", outcome, task)
+             "array['why'], null, null)::pgrab_internal.outcomes, 1, 'n1') from pgrab.task where id = %s", outcome, task)
 
 
 def chain(db, root, **columns):

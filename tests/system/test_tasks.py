@@ -1,4 +1,6 @@
 """A task's life as its owner sees it: kinds, retries, edits, timing."""
+import sys
+
 import pytest
 
 from cluster import stays
@@ -142,6 +144,22 @@ def test_shell_runs_with_what_it_was_given_and_nothing_else(db, nodes):
     key = f"PGRAB_IDEMPOTENCY_KEY={task}-{run.fire_at:%Y-%m-%dT%H:%M:%S.%fZ}"
     assert key in lines and key in failed.output.splitlines(), "each attempt of a fire has the same"
     assert lines[-3:] == ["/tmp", "in", "put"]
+
+
+def test_the_history_says_what_a_run_took(db, nodes):
+    """Also of what its shell has started; and of a run that is stopped."""
+    nodes.start()
+    burn = "import os; x = bytearray(64 << 20); all(range(1, 3000000)); os.write(1, b'done')"
+    program = f"{sys.executable} -c \"{burn}\""
+    run = outcome(db, kind="shell", command=f"{program} & wait")
+    assert run.outcome == "succeeded" and 0.02 < run.cpu_seconds < 60 and run.memory_bytes > 64 << 20 and run.output_bytes is None, run
+    stopped = outcome(db, kind="shell", command="while :; do :; done", timeout="300 ms", max_attempts=1)
+    assert stopped.outcome == "timed_out" and 0.1 < stopped.cpu_seconds < 10
+    much = outcome(db, kind="shell", command="head -c 100000 /dev/zero | tr '\\0' x")
+    assert much.output_truncated and much.output_bytes == 100000
+    for kind in ("noop", "sql"):
+        run = outcome(db, kind=kind, command="" if kind == "noop" else "select 1")
+        assert (run.cpu_seconds, run.memory_bytes, run.output_bytes) == (None, None, None)
 
 
 def test_exec_passes_its_arguments_untouched(db, nodes):

@@ -43,7 +43,8 @@ attempt as (
   select json_agg(json_build_object('attempt', r.attempt, 'outcome', r.outcome, 'node', r.node, 'claimed_at',
     r.claimed_at, 'started_at', r.started_at, 'finished_at', r.finished_at, 'seconds',
     round(extract(epoch from r.finished_at - r.started_at), 3), 'exit_code', r.exit_code, 'error', r.error,
-    'output_truncated', r.output_truncated, 'steps', r.steps) order by r.finished_at) as attempts
+    'output_truncated', r.output_truncated, 'steps', r.steps, 'cpu_seconds', r.cpu_seconds,
+    'memory_bytes', r.memory_bytes) order by r.finished_at) as attempts
   from runs r)
 select coalesce(t.id, pgrab_tool.no_task($1::bigint)) as id, t.name, t.status, t.why, t.kind, t.command,
   t.args, t.key,

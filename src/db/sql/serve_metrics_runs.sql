@@ -9,14 +9,15 @@ with until as materialized (
       order by r.finished_at offset 200000 limit 1),
     greatest(statement_timestamp() - interval '5 s', $1)) as at)
 select u.at, case when k.n <= 30 then r.kind when r.kind is not null then 'other' end as kind, r.outcome,
-  r.took, r.delay, r.n, r.took_sum, r.delay_sum
+  r.took, r.delay, r.n, r.took_sum, r.delay_sum, r.cpu_sum
 from until u left join lateral (
   select x.kind, x.outcome,
     width_bucket(x.took, '{0.005,0.01,0.05,0.1,0.5,1,5,10,60,300,3600}'::float8[]) as took,
     width_bucket(x.delay, '{0.005,0.01,0.05,0.1,0.5,1,5,10,60,300,3600}'::float8[]) as delay,
-    count(*) as n, sum(x.took) as took_sum, sum(x.delay) as delay_sum
+    count(*) as n, sum(x.took) as took_sum, sum(x.delay) as delay_sum,
+    sum(x.cpu_seconds) as cpu_sum
   from (
-    select r.kind, r.outcome,
+    select r.kind, r.outcome, r.cpu_seconds,
       greatest(date_part('epoch', r.finished_at - coalesce(r.started_at, r.claimed_at)), 0) as took,
       case when r.attempt <= 1 then
         greatest(date_part('epoch', coalesce(r.started_at, r.claimed_at)

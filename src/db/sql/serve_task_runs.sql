@@ -7,6 +7,6 @@ select r.attempt, r.outcome, r.node, r.fire_at, r.claimed_at, r.started_at, r.fi
   case when r.attempt = 1 then round(extract(epoch from
     greatest(coalesce(r.started_at, r.claimed_at) - r.fire_at, '0')), 3) end as waited,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds, r.exit_code, r.error,
-  r.output_truncated
+  r.output_truncated, r.cpu_seconds, r.memory_bytes
 from (select x.* from pgrab.run x where x.task_id = $1::bigint offset 0) r
 order by r.finished_at desc limit $2::bigint

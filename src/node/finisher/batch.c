@@ -33,6 +33,7 @@ fill(struct finish *f, const struct run *r, int64_t now)
 	    .error = r->end.error,
 	    .output = r->end.output,
 	    .output_truncated = r->end.output_truncated,
+	    .cost = r->end.cost,
 	    .retry_us = r->end.retry_us};
 }
 

@@ -73,7 +73,7 @@ carrier_stop(const struct carrier *c, const struct run *r)
 static void
 end_live(struct carrier *c, struct run *r)
 {
-	r->end.output = live_end(r->live, &r->end.output_truncated);
+	r->end.output = live_end(r->live, &r->end.output_truncated, &r->end.cost.output_bytes);
 	free(r->live);
 	r->live = NULL;
 	atomic_fetch_sub(&c->node->running[r->crew], 1);

@@ -79,7 +79,7 @@ leave(struct live *v)
 }
 
 char *
-live_end(struct live *v, bool *truncated_out)
+live_end(struct live *v, bool *truncated_out, int64_t *bytes_out)
 {
 	char *text = NULL;
 
@@ -92,6 +92,7 @@ live_end(struct live *v, bool *truncated_out)
 		outbuf_add(v->out, buf_str(&v->piece), v->piece.len);
 		text = outbuf_text(v->out);
 		*truncated_out = outbuf_truncated(v->out);
+		*bytes_out = *truncated_out ? (int64_t)outbuf_total(v->out) : 0;
 	}
 	outbuf_destroy(&v->out);
 	buf_fini(&v->piece);

@@ -55,9 +55,9 @@ void lives_init(struct lives *l);
 void lives_fini(struct lives *l);
 
 /* From the run's worker.  all: NULL when nobody can look.  live_end: what has been printed, the
- * caller's; NULL: nothing. */
+ * caller's; NULL: nothing.  *bytes_out: how much it was, if a part of it is missing. */
 void live_begin(struct live *v, struct lives *all, struct run *r);
-char *live_end(struct live *v, bool *truncated_out);
+char *live_end(struct live *v, bool *truncated_out, int64_t *bytes_out);
 void live_print(struct live *v, const void *bytes, size_t n);
 void live_progress(struct live *v, double percent, const char *text);
 void live_waits_for(struct live *v, const char *text);

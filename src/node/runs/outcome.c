@@ -26,6 +26,8 @@ outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res
 {
 	r->end.has_exit_code = res->has_exit_code;
 	r->end.exit_code = res->exit_code;
+	r->end.cost.cpu_us = res->cpu_us;
+	r->end.cost.memory_bytes = res->memory_bytes;
 	if (res->recorded)
 		r->end.written = WRITTEN_BY_RUN;
 	if (res->retry_after_us > 0)

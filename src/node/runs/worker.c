@@ -71,7 +71,7 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	if (w->state[i] != NULL || ex->open == NULL)
 		ex->run(w->state[i], &h.view, &h.host, &res);
 	r->end.at_us = clock_mono_us();
-	r->end.output = live_end(&live, &r->end.output_truncated);
+	r->end.output = live_end(&live, &r->end.output_truncated, &r->end.cost.output_bytes);
 	outcome_take(r, h.host.stop(&h), &res);
 }
 
