@@ -55,7 +55,7 @@ void page_month(struct call *c, struct db *db);
 /* page_plot.c: how long the last runs took and how late they began; the rows of serve_rates, each with a link
  * to a timeline of that span. */
 void page_last_runs(struct call *c, const PGresult *runs);
-void page_load(struct call *c, const PGresult *r);  /* of cli_load, crew by crew */
+void page_load(struct call *c, const PGresult *r);  /* of serve_day */
 void page_batch(struct call *c, const PGresult *r); /* of serve_batch */
 void page_rates(struct call *c, const PGresult *r, const char *heading, const char *span);
 /* page_chain.c */

@@ -82,8 +82,7 @@ void
 page_overview(struct call *c, struct db *db)
 {
 	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
-				 *const load_args[] = {"1 day", "1 hour", "5000"}, *const all[] = {NULL},
-				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
+				 *const all[] = {NULL}, *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
 	PGresult *r[10] = {NULL};
 
 	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
@@ -94,7 +93,7 @@ page_overview(struct call *c, struct db *db)
 	    page_ask_shared(c, db, "serve_rates", 1, hour, &r[5]) &&
 	    page_ask_shared(c, db, "serve_rates", 1, day, &r[6]) &&
 	    page_ask_shared(c, db, "serve_crews", 0, NULL, &r[7]) &&
-	    page_ask_shared(c, db, "cli_load", 3, load_args, &r[8]) &&
+	    page_ask_shared(c, db, "serve_day", 0, NULL, &r[8]) &&
 	    page_ask_shared(c, db, "serve_blackouts", 0, NULL, &r[9])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);

@@ -174,55 +174,44 @@ page_rates(struct call *c, const PGresult *r, const char *heading, const char *s
 }
 
 static void
-put_load(struct plot *p, const PGresult *r, int row, int place)
+put_load(struct plot *p, const PGresult *r, int row)
 {
 	bool clash = db_double(r, row, PQfnumber(r, "at_once")) > db_double(r, row, PQfnumber(r, "slots"));
 
-	begin_bar(p, place, db_double(r, row, PQfnumber(r, "at_once")), clash ? "failed" : "succeeded");
+	begin_bar(p, row, db_double(r, row, PQfnumber(r, "percent")), clash ? "failed" : "succeeded");
 	buf_adds(p->o, "><title>");
 	html_text(p->o, db_text(r, row, PQfnumber(r, "at")));
-	buf_addf(p->o, ": %s fires, at most %s at once: ", db_text(r, row, PQfnumber(r, "fires")),
-	    db_text(r, row, PQfnumber(r, "at_once")));
+	buf_addf(p->o, ": %s fires, at most %s at once, %s slots of ", db_text(r, row, PQfnumber(r, "fires")),
+	    db_text(r, row, PQfnumber(r, "at_once")), db_text(r, row, PQfnumber(r, "slots")));
+	html_text(p->o, db_text(r, row, PQfnumber(r, "crew")));
+	buf_adds(p->o, ": ");
 	html_text(p->o, db_text(r, row, PQfnumber(r, "tasks")));
 	buf_adds(p->o, "</title></rect>\n");
-}
-
-/* Rows [from, to) are of one crew. */
-static void
-put_crew_load(struct call *c, const PGresult *r, int from, int to)
-{
-	double slots = db_double(r, from, PQfnumber(r, "slots"));
-	struct plot p = {&c->out, to - from, slots};
-
-	for (int row = from; row < to; row++) {
-		double at_once = db_double(r, row, PQfnumber(r, "at_once"));
-
-		p.most = at_once > p.most ? at_once : p.most;
-	}
-	if (p.most <= 0)
-		return;
-	begin_plot(&p, "How many runs at once the next day asks for");
-	for (int row = from; row < to; row++)
-		put_load(&p, r, row, row - from);
-	put_level(&p, slots, db_text(r, from, PQfnumber(r, "crew")), " slots");
-	end_plot(&p);
 }
 
 void
 page_load(struct call *c, const PGresult *r)
 {
-	int crew = PQfnumber(r, "crew"), n = PQntuples(r);
+	struct plot p = {&c->out, PQntuples(r), 100};
+	double fires = 0;
 
 	page_heading(c, "What the next day asks for");
-	for (int from = 0, to; from < n; from = to) {
-		for (to = from; to < n && strcmp(db_text(r, to, crew), db_text(r, from, crew)) == 0;)
-			to++;
-		put_crew_load(c, r, from, to);
+	for (int row = 0; row < p.bars; row++) {
+		double percent = db_double(r, row, PQfnumber(r, "percent"));
+
+		p.most = percent > p.most ? percent : p.most;
+		fires += db_double(r, row, PQfnumber(r, "fires"));
 	}
-	if (n == 0)
-		buf_adds(&c->out, "<p class=\"dim\">Nothing is planned for the next day.</p>\n");
-	else
+	if (fires > 0) {
+		begin_plot(&p, "How much of the slots the runs of each hour of the next day take at once");
+		for (int row = 0; row < p.bars; row++)
+			put_load(&p, r, row);
+		put_level(&p, 100, "", " % of slots");
+		end_plot(&p);
 		put_numbers(c, r);
+	} else {
+		buf_adds(&c->out, "<p class=\"dim\">Nothing is planned for the next day.</p>\n");
+	}
 	buf_adds(&c->out, "<p><a href=\"/month\">The whole month</a></p>\n");
 }
 

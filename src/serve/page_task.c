@@ -221,7 +221,7 @@ ask_fields(struct call *c, struct db *db, struct parts *p)
 
 	if (ok) {
 		id[0] = db_text(r, 0, 0);
-		rc = report_fields(db, "cli_show", 1, id, &p->fields, &err);
+		rc = report_fields(db, "serve_show", 1, id, &p->fields, &err);
 		if (rc != RC_OK)
 			call_failed(c, rc, &err);
 		ok = rc == RC_OK;

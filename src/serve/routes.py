@@ -109,8 +109,8 @@ EVENTS = {
 
 DATABASES = {
     "summary": "Every database of this pgrab serve, as it was some seconds ago; those that are away, with the reason",
-    "responses": {"200": content("All of them; 404 if there is only one.", "application/json", kind_of("Database[]")),
-                  "default": PROBLEM}}
+    "responses": {"200": content("All of them.", "application/json", kind_of("Database[]")),
+                  "404": content("There is only one.", "application/problem+json", kind_of("Problem")), "default": PROBLEM}}
 
 
 def document(source):

@@ -273,7 +273,7 @@ def test_the_description_matches_the_answers(db, nodes, serving):
     asked = 0
     for path, operations in doc["paths"].items():
         for method in sorted(operations, key=["get", "put", "post", "patch", "delete"].index):
-            if path.startswith("/events"):
+            if path.startswith(("/events", "/databases")):  # of the second: test_databases.py
                 continue
             operation = operations[method]
             task = db.one("insert into pgrab.task (kind, run_at, schedule) values ('noop', '2040-01-01', '@yearly') "

@@ -78,7 +78,7 @@ def test_the_overview_draws_what_the_next_day_asks_for(db, nodes, serving):
     nodes.start("n1")
     db.add(kind="noop", name="hourly", schedule="@every 1h")
     page = Visitor(serving()).get("/").words
-    assert "workers 8 slots" in page and "at once" in page and "work seconds" in page, page
+    assert " 100 % of slots" in page and "at once" in page and "work seconds" in page, page
 
 
 def test_the_month_shows_clashes_and_quiet_hours(db, nodes, serving):

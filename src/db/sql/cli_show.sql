@@ -5,33 +5,7 @@
 -- for all roots together, drawn in one pass.
 with runs as (
   select r.* from pgrab.run r where r.task_id = $1::bigint),
-task as (
-  select t.id, t.name, t.status, pgrab.why(t.id) as why, t.kind, t.command, nullif(t.args, '{}') as args,
-    t.key, pgrab.definition(t.id) as definition, t.owner, t.traceparent, t.created_at, t.fire_at, t.due_at,
-    (select n.name from pgrab.node n where n.id = t.node_id) as node, t.attempt, t.runs, t.failures,
-    t.last_outcome, t.last_error, t.last_finished_at,
-    concat_ws(' ', l.progress || '%', l.progress_text, '(' || date_trunc('second', l.progress_at) || ')')
-      as progress,
-    'since ' || date_trunc('second', l.stopping_at) || coalesce(', waits for ' || l.waits_for, '')
-      as stopping,
-    pgrab_tool.usual(t.durations) as usual, case when t.status = 'running' then
-      date_trunc('second', t.started_at + pgrab_tool.usual(t.durations)) end as eta,
-    (select w.waits_for from pgrab.waits w where w.id = t.id) as waits_for,
-    (select jsonb_agg(jsonb_build_object('name', s.name, 'payload', s.payload, 'role', s.role, 'at', s.at)
-      order by s.at) from pgrab.signal s where s.task_id = t.id) as signals,
-    1 as part
-  from pgrab.task t left join pgrab.live l
-    on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version and t.status = 'running'
-  where t.id = $1::bigint
-  union all
-  (select r.task_id, r.name, r.ended, null, r.kind, r.definition ->> 'command', r.definition -> 'args',
-    coalesce(r.key, r.definition ->> 'key'), r.definition, r.owner, r.traceparent, r.created_at,
-    r.fire_at, null, r.node, r.attempt,
-    (select count(*) from runs x where x.outcome not in ('skipped', 'missed', 'waited')),
-    (select count(*) from runs x where x.outcome not in ('succeeded', 'skipped', 'missed', 'waited')),
-    r.outcome,
-    r.error, r.finished_at, null, null, null, null, null, r.signals, 2
-  from runs r where r.ended is not null order by r.finished_at desc limit 1)),
+:show_task,
 link as (
   select l.* from pgrab_tool.chain_of($1::bigint) l),
 chain as (
