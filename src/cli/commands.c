@@ -50,6 +50,7 @@ const struct command *const cli_commands[] = {
     &cmd_blackout,
     &cmd_drain,
     &cmd_undrain,
+    &cmd_mcp,
     &cmd_help,
     &cmd_version,
     &cmd_complete,

@@ -42,6 +42,7 @@ extern const struct command cmd_tasks;
 extern const struct command cmd_top;
 extern const struct command cmd_version;
 extern const struct command cmd_wait;
+extern const struct command cmd_mcp;
 extern const struct command cmd_waits;
 
 #endif

@@ -226,7 +226,7 @@ ask(struct call *c, const struct api *a, struct db *db, const char *sql, struct 
 {
 	enum rc rc = a->hash_joins ? db_script(db, "set enable_hashjoin = on", err) : RC_OK;
 
-	if (rc == RC_OK && a->shared)
+	if (rc == RC_OK && a->shared && c->cache != NULL)
 		rc = cache_query(c->cache, db, c->role, sql, g->n, g->value, r, err);
 	else if (rc == RC_OK)
 		rc = db_query(db, sql, g->n, g->value, r, err);

@@ -33,7 +33,7 @@ struct call {
 	struct evhttp_request *req;       /* the HTTP thread only */
 	const struct serve_settings *set; /* read only while the program serves */
 	struct metrics *metrics;          /* has its own lock */
-	struct cache *cache;              /* so has it */
+	struct cache *cache;              /* so has it; NULL: nothing is kept */
 	struct fleet *fleet;              /* and it; NULL: there is only one database */
 	size_t database;                  /* as serve_login() */
 	char base[60];                    /* its paths begin with this: "/db/NAME"; "": that of dsn */
