@@ -20,7 +20,7 @@ static void
 begin_plot(struct plot *p, const char *says)
 {
 	buf_addf(p->o,
-	    "<svg class=\"timeline\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
+	    "<svg class=\"timeline\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"group\" "
 	    "aria-label=\"%s\">\n",
 	    p->bars * BAR_W + SIDE_W, PLOT_H, p->bars * BAR_W + SIDE_W, PLOT_H, says);
 }

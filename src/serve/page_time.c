@@ -246,7 +246,7 @@ put_drawing(struct call *c, const struct timeline *t)
 	buf_addf(&c->out,
 	    "<div class=\"wide\"><svg class=\"timeline lines\" viewBox=\"0 0 %d %d\" width=\"%d\" "
 	    "height=\"%d\" "
-	    "role=\"img\" aria-label=\"What ran from %s to %s, by %s\">\n",
+	    "role=\"group\" aria-label=\"What ran from %s to %s, by %s\">\n",
 	    NAMES_W + DRAWING_W, height, NAMES_W + DRAWING_W, height, text(t->frame, 0, "since"),
 	    text(t->frame, 0, "until"), t->by);
 	put_scale(&c->out, t, height);

@@ -4,11 +4,12 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 import urllib.error
 import urllib.request
 
 import pytest
-from cluster import wait_until
+from cluster import ROOT, wait_until
 from serving import free_port
 from test_serve_page import HOSTILE, PAGES, fill
 
@@ -36,6 +37,53 @@ for (const e of document.querySelectorAll('h1,h2,p,a,td,th,dt,dd,button,label,.s
   if ((a + 0.05) / (b + 0.05) < 4.5) faults.push('contrast ' + ((a + 0.05) / (b + 0.05)).toFixed(1) + ': ' + e.outerHTML);
 }
 return faults.slice(0, 10);
+"""
+
+
+AXE = "axe-core@4.10.3"
+# Looks for what a reader of screens, or somebody with other colours, would miss.
+RUN_AXE = """
+const [source, done] = arguments;
+if (!window.axe) (0, eval)(source);
+axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})
+  .then((r) => done(r.violations.map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.html).join(' ')).slice(0, 10)));
+"""
+# A picture as 32 by 24 grey values: fonts and times make no difference to it, a page without its style does.
+SHRINK = """
+const [png, done] = arguments;
+const image = new Image();
+image.onload = () => {
+  const canvas = Object.assign(document.createElement('canvas'), {width: 32, height: 24});
+  const context = canvas.getContext('2d');
+  context.imageSmoothingQuality = 'high';
+  context.drawImage(image, 0, 0, 32, 24);
+  const d = context.getImageData(0, 0, 32, 24).data, grey = [];
+  for (let i = 0; i < d.length; i += 4) grey.push(Math.round((d[i] + d[i + 1] + d[i + 2]) / 3));
+  done(grey);
+};
+image.src = 'data:image/png;base64,' + png;
+"""
+SHOTS = ROOT / "tests/system/shots.json"
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """The text of the library, from npm, once for this folder."""
+    folder = ROOT / ".pgrab/npm"
+    packed = folder / (AXE.replace("@", "-") + ".tgz")
+    if not packed.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        if not shutil.which("npm") or subprocess.run(["npm", "pack", "--silent", AXE], cwd=folder, stdin=subprocess.DEVNULL,
+                                                     capture_output=True, timeout=60, check=False).returncode:
+            pytest.skip(f"npm has not given {AXE}")
+    with tarfile.open(packed) as tar:
+        return tar.extractfile("package/axe.min.js").read().decode()
+
+
+# Errors and reasons that one would have to scroll for.
+CUT_OFF = """
+return [...document.querySelectorAll('td[data-label=error],td[data-label=detail],td[data-label=why]')]
+  .filter((e) => e.textContent && e.getBoundingClientRect().right > innerWidth).map((e) => e.outerHTML).slice(0, 5);
 """
 
 
@@ -72,6 +120,19 @@ class Browser:
 
     def run(self, script, *args):
         return self.ask("POST", self.session + "/execute/sync", {"script": script, "args": list(args)})
+
+    def wait_for(self, script, *args):
+        """A script that calls its last argument when it is done."""
+        return self.ask("POST", self.session + "/execute/async", {"script": script, "args": list(args)})
+
+    def look(self, dark, width):
+        self.emulate("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self.emulate("Emulation.setEmulatedMedia",
+                     features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def press(self, key):
+        self.ask("POST", self.session + "/actions", {"actions": [
+            {"type": "key", "id": "k", "actions": [{"type": t, "value": key} for t in ("keyDown", "keyUp")]}]})
 
     def find(self, how, what):
         found = self.ask("POST", self.session + "/element", {"using": how, "value": what})
@@ -124,7 +185,7 @@ def browser(tmp_path):
 
 
 @pytest.mark.deadline(240)
-def test_pages_in_a_browser(db, nodes, serving, browser):
+def test_pages_in_a_browser(db, nodes, serving, browser, axe):
     """Each page empty and with hostile data, wide and narrow, light and dark: no script of others runs, nothing comes from
     elsewhere, everything has a name, enough contrast, and fits."""
     serve = serving()
@@ -135,13 +196,15 @@ def test_pages_in_a_browser(db, nodes, serving, browser):
     nodes.start("n2 a".replace(" ", "-"))
     again = db.add(kind="shell", name="every second", command="echo at work; sleep 0.$((RANDOM % 5))", schedule="@every 1s")
     db.wait_run(again, 3)
-    for dark, width in ((False, 1200), (True, 1200), (False, 360)):
-        browser.emulate("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-        browser.emulate("Emulation.setEmulatedMedia",
-                        features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-        for page in PAGES + [f"/tasks/{bad}", f"/tasks/{root}", f"/tasks/{again}"]:
+    for dark, width in ((False, 1280), (True, 1920), (True, 360), (False, 768)):
+        browser.look(dark, width)
+        for page in PAGES + [f"/tasks/{bad}", f"/tasks/{root}", f"/tasks/{again}", f"/chains/{root}"]:
             browser.go(serve.url + page)
             assert browser.run(CHECKS) == [], f"{page}, {'dark' if dark else 'light'}, {width}"
+            if width >= 1280:
+                assert browser.wait_for(RUN_AXE, axe) == [], f"{page}, {'dark' if dark else 'light'}, {width}"
+            if width == 1280:
+                assert browser.run(CUT_OFF) == [], page
             if folder := os.environ.get("PGRAB_SHOTS"):
                 name = {f"/tasks/{again}": "task", f"/tasks/{root}": "chain", f"/tasks/{bad}": "failed", "/": "overview"}
                 browser.shoot(f"{folder}/{name.get(page, page.strip('/'))}-{'dark' if dark else 'light'}-{width}.png")
@@ -231,8 +294,43 @@ def test_a_page_is_live_and_takes_the_keyboard(db, nodes, serving, browser):
     db.add(kind="noop", name="hidden for now", run_at="2040-01-01")
     browser.run("document.querySelector('button[value=pause]').focus(); document.activeElement.click()")
     wait_until(lambda: db.one("select paused from pgrab.task where name = 'came later'"), 10, "the task to be paused")
-    keys = {"actions": [{"type": "key", "id": "k", "actions": [{"type": t, "value": "\ue004"} for t in ("keyDown", "keyUp")]}]}
     browser.go(serve.url + "/")
-    browser.ask("POST", browser.session + "/actions", keys)
+    browser.press("\ue004")
     assert browser.run("return document.activeElement.className") == "skip"
     assert HOSTILE not in browser.run("return document.title")
+
+
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("page", ["/tasks", "/month"])
+def test_everything_is_reached_by_keyboard_in_order_and_seen(db, serving, browser, page):
+    db.add(kind="noop", name="one", schedule="@daily")
+    browser.go(serving().url + page)
+    count = browser.run("""
+        window.wanted = [...document.querySelectorAll('a[href],button,input:not([type=hidden]),select,summary')];
+        return wanted.length""")
+    for i in range(count):
+        browser.press("\ue004")
+        seen = browser.run("""
+            const e = document.activeElement, s = getComputedStyle(e);
+            return [wanted.indexOf(e), s.outlineStyle !== 'none' && s.outlineWidth !== '0px']""")
+        assert seen == [i, True], (seen, i, count)
+
+
+@pytest.mark.deadline(60)
+def test_pages_look_as_they_did(serving, browser):
+    """PGRAB_SHOTS_WRITE=1 writes how they look now."""
+    serve, told = serving(), {}
+    for dark, width in ((False, 1280), (True, 360)):
+        for page in PAGES:
+            browser.look(dark, width)
+            browser.go(serve.url + page)
+            png = browser.ask("GET", browser.session + "/screenshot")
+            browser.go("about:blank")
+            told[f"{page} {width} {'dark' if dark else 'light'}"] = browser.wait_for(SHRINK, png)
+    if os.environ.get("PGRAB_SHOTS_WRITE"):
+        SHOTS.write_text("{" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in told.items()) + "}\n")
+    known = json.loads(SHOTS.read_text())
+    assert known.keys() == told.keys(), "PGRAB_SHOTS_WRITE=1 writes them"
+    for name, grey in told.items():
+        off = [abs(a - b) for a, b in zip(grey, known[name])]
+        assert sum(off) / len(off) < 1 and max(off) < 40, f"{name} looks different: {sum(off) / len(off):.1f} on average, {max(off)} at most"
