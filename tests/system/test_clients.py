@@ -62,15 +62,17 @@ def start_handlers(db, nodes, tmp_path):
                       f"env = PYTHONPATH={ROOT}/contrib/handlers/python,PYTHONDONTWRITEBYTECODE=1\n")
     nodes.start("n1", config=config)
     db.wait("select schema is not null from pgrab.kind where kind = 'double'", timeout=15)
+    dsn = nodes.pooled() if nodes.pooled else db.dsn  # with --pooler the application's connections go through it, too
+    return lambda: psycopg.connect(dsn, prepare_threshold=None)
 
 
 @pytest.mark.deadline(120)
 def test_a_real_queue_and_the_fake_tell_the_same_story(db, handled):
     told = story(FakeQueue(declared()), lambda: None)
     assert told[2][-1] == ("succeeded", {"n": 38, "of": {}}) and told[3] == "less than nothing", told
-    with db.connect(autocommit=False) as connection:
+    with handled() as connection:
         assert story(Queue(connection), connection.commit) == told
-    with db.connect(autocommit=False) as connection:
+    with handled() as connection:
         connection.isolation_level = IsolationLevel.SERIALIZABLE
         queue = Queue(connection)
         task = queue.enqueue("double", {"n": 21})
