@@ -94,6 +94,7 @@ run_free(struct run *r)
 	free(r->task.owner);
 	free(r->task.proof);
 	free(r->task.traceparent);
+	free(r->task.key);
 	free(r->end.error);
 	free(r->end.output);
 	free(r);

@@ -69,6 +69,7 @@ struct run_task {
 	/* of a sql run whose owner is not the node's own role; of an http run, the token with which its
 	 * receiver answers (args.await); else NULL */
 	char *proof;
+	char *key;         /* for the log; NULL: it has none */
 	char *traceparent; /* of the run; NULL: its task belongs to no trace */
 	struct pairs args;
 	char **secret; /* what was filled in; see core/secret.h */

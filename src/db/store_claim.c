@@ -35,6 +35,8 @@ store_fill_definition(struct run *r, const PGresult *res, int row)
 		r->task.proof = xstrdup(db_text(res, row, PROOF));
 	if (!PQgetisnull(res, row, TRACEPARENT))
 		r->task.traceparent = xstrdup(db_text(res, row, TRACEPARENT));
+	if (!PQgetisnull(res, row, KEY))
+		r->task.key = xstrdup(db_text(res, row, KEY));
 	/* what cannot be read is the reason why there are none: pgrab_internal.args_for() */
 	if (args_read(args, (size_t)PQgetlength(res, row, ARGS), &r->task.args, &ignored) != RC_OK) {
 		r->task.refused = xstrdup(args);

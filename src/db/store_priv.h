@@ -26,7 +26,8 @@ enum {
 	LIMITED,
 	OWNER,
 	PROOF,
-	TRACEPARENT
+	TRACEPARENT,
+	KEY
 };
 
 /* The definition, as it was when the run was started. */

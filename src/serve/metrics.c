@@ -252,7 +252,8 @@ put_otlp(struct expose *e, const struct otlp *o)
 	expose_sample(e, "otlp_runs", "_total", "result", "sent", NULL, NULL, (double)f.sent);
 	expose_sample(e, "otlp_runs", "_total", "result", "refused", NULL, NULL, (double)f.refused);
 	expose_sample(e, "otlp_runs", "_total", "result", "dropped", NULL, NULL, (double)f.dropped);
-	expose_one(e, "otlp_behind_seconds", "How long ago the next run to be sent ended", f.behind);
+	expose_one(e, "otlp_behind_seconds",
+	    "How long ago the last run that was read for it ended; 0: it has them all", f.behind);
 }
 
 static void

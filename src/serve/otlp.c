@@ -143,7 +143,7 @@ post(struct otlp *o, const char *spans, int64_t runs)
 	return taken;
 }
 
-/* RC_OK: *more_out says whether there may be more already. */
+/* Behind, only while there is something to send.  RC_OK: *more_out says whether there may be more already. */
 static enum rc
 send_slice(struct otlp *o, bool *more_out)
 {
@@ -153,6 +153,7 @@ send_slice(struct otlp *o, bool *more_out)
 	PGresult *r = NULL;
 	struct err err = {0};
 	int64_t runs, dropped;
+	bool moved;
 	enum rc rc;
 
 	*more_out = false;
@@ -166,12 +167,14 @@ send_slice(struct otlp *o, bool *more_out)
 	}
 	runs = db_int64(r, 0, RUNS);
 	dropped = db_int64(r, 0, DROPPED);
-	atomic_store(&o->behind_us, (int64_t)(db_double(r, 0, BEHIND) * (double)US_PER_S));
+	moved = begun != NULL &&
+		(strcmp(o->version, db_text(r, 0, VERSION)) != 0 || strcmp(o->id, db_text(r, 0, ID)) != 0);
+	atomic_store(&o->behind_us, moved ? (int64_t)(db_double(r, 0, BEHIND) * (double)US_PER_S) : 0);
 	if (runs > 0 && !post(o, db_text(r, 0, SPANS), runs)) {
 		rc = RC_AGAIN;
 		goto out;
 	}
-	*more_out = strcmp(o->version, db_text(r, 0, VERSION)) != 0 || strcmp(o->id, db_text(r, 0, ID)) != 0;
+	*more_out = moved;
 	snprintf(o->at, sizeof o->at, "%s", db_text(r, 0, AT));
 	snprintf(o->id, sizeof o->id, "%s", db_text(r, 0, ID));
 	snprintf(o->version, sizeof o->version, "%s", db_text(r, 0, VERSION));

@@ -352,7 +352,7 @@ class FakeQueue(Queue):
     """
 
     KNOWN = {"kind", "args", "name", "key", "run_at", "priority", "max_attempts", "backoff", "backoff_max", "parent_id", "parents", "run_if",
-             "wait_for", "batch", "source", "timeout", "keep", "delivery"}
+             "wait_for", "batch", "source", "timeout", "keep", "delivery", "traceparent"}
 
     def __init__(self, handle: Callable[..., Any], now: Optional[datetime] = None) -> None:
         self._handle = handle
@@ -426,6 +426,8 @@ class FakeQueue(Queue):
         context: dict[str, Any] = {"id": row.id, "attempt": row.attempt}
         if values.get("wait_for") is not None:
             context["signal"] = row.signals[values["wait_for"]]
+        if values.get("traceparent") is not None:
+            context["traceparent"] = values["traceparent"]
         if values["parents"]:
             context["parents"] = {str(parent.values.get("name") or parent.id): parent.result.value
                                   for parent in values["parents"] if parent.result is not None}

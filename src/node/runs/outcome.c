@@ -50,17 +50,24 @@ outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res
 	secret_hide(r, r->end.output);
 }
 
+#define HEAD "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64
+
 void
 outcome_log(const struct run *r)
 {
 	int64_t ms = (r->end.at_us - r->begun_us) / US_PER_MS;
+	const char *key = r->task.key != NULL ? r->task.key : "", *outcome = outcome_name(r->end.outcome),
+		   *trace = r->task.traceparent != NULL ? r->task.traceparent + strlen("00-") : "",
+		   *error = r->end.error != NULL ? r->end.error : "";
+	bool bad = r->end.outcome == OUTCOME_FAILED || r->end.outcome == OUTCOME_TIMED_OUT;
 
-	if (r->end.outcome == OUTCOME_FAILED || r->end.outcome == OUTCOME_TIMED_OUT)
-		log_warn("run",
-		    "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64 " error=\"%.200s\"",
-		    r->id, r->task.kind, r->task.attempt, r->task.max_attempts, outcome_name(r->end.outcome),
-		    ms, r->end.error != NULL ? r->end.error : "");
-	else if (log_enabled(LOG_DEBUG))
-		log_debug("run", "task=%" PRId64 " kind=%s attempt=%d outcome=%s ms=%" PRId64, r->id,
-		    r->task.kind, r->task.attempt, outcome_name(r->end.outcome), ms);
+	if (!bad)
+		log_debug(
+		    "run", HEAD, r->id, r->task.kind, r->task.attempt, r->task.max_attempts, outcome, ms);
+	else if (*key == '\0' && *trace == '\0')
+		log_warn("run", HEAD " error=\"%.200s\"", r->id, r->task.kind, r->task.attempt,
+		    r->task.max_attempts, outcome, ms, error);
+	else
+		log_warn("run", HEAD " key=\"%s\" trace=%.32s error=\"%.200s\"", r->id, r->task.kind,
+		    r->task.attempt, r->task.max_attempts, outcome, ms, key, trace, error);
 }
