@@ -19,7 +19,8 @@ comment on function pgrab.next_fire(text, text, timestamptz) is
   'the gap (several: once), and a time that it repeats fires once, the first time. Many at once: '
   'next_fires(); the same schedule again and again: schedule_compile().';
 
-create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz)
+create or replace function pgrab_internal.fires_on(schedule text, timezone text, "from" timestamptz,
+  "until" timestamptz, calendar text, on_closed text)
 returns setof timestamptz
 language sql stable parallel safe
 begin atomic
@@ -28,16 +29,25 @@ begin atomic
   fire(fire_at) as (
     select n.fire_at
     from rule as r
-      cross join lateral (select pgrab_internal.next_fire_compiled(r.cron, $2, $3) as fire_at offset 0) as n
+      cross join lateral (select pgrab_internal.fire_next(r.cron, $2, $3, $5, $6) as fire_at offset 0) as n
     where n.fire_at <= $4
     union all
     select n.fire_at
     from fire as f
       cross join rule as r
       cross join lateral (
-        select pgrab_internal.next_fire_compiled(r.cron, $2, f.fire_at) as fire_at offset 0) as n
+        select pgrab_internal.fire_next(r.cron, $2, f.fire_at, $5, $6) as fire_at offset 0) as n
     where n.fire_at <= $4)
   select f.fire_at from fire as f;
+end;
+comment on function pgrab_internal.fires_on(text, text, timestamptz, timestamptz, text, text) is
+  'pgrab.fires() on the open days of a calendar (null: on all days).';
+
+create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz)
+returns setof timestamptz
+language sql stable parallel safe
+begin atomic
+  select f.f from pgrab_internal.fires_on($1, $2, $3, $4, null, 'skip') as f(f);
 end;
 comment on function pgrab.fires(text, text, timestamptz, timestamptz) is
   'All fires of a schedule with from < fire <= until, in order. In FROM it is lazy: with LIMIT it stops '
@@ -83,30 +93,6 @@ comment on function pgrab.next_fire(text, text, timestamptz, text, text) is
   'The same on the open days of a calendar. on_closed: skip (no fire on a closed day), next or previous (it '
   'moves to the same local time of the next or previous open day; @every and @after always skip). Null: '
   'there is none in 30 years.';
-
-create or replace function pgrab_internal.fires_on(schedule text, timezone text, "from" timestamptz,
-  "until" timestamptz, calendar text, on_closed text)
-returns setof timestamptz
-language sql stable parallel safe
-begin atomic
-  with recursive rule as materialized (
-    select pgrab_internal.schedule_compile($1) as cron),
-  fire(fire_at) as (
-    select n.fire_at
-    from rule as r
-      cross join lateral (select pgrab_internal.fire_next(r.cron, $2, $3, $5, $6) as fire_at offset 0) as n
-    where n.fire_at <= $4
-    union all
-    select n.fire_at
-    from fire as f
-      cross join rule as r
-      cross join lateral (
-        select pgrab_internal.fire_next(r.cron, $2, f.fire_at, $5, $6) as fire_at offset 0) as n
-    where n.fire_at <= $4)
-  select f.fire_at from fire as f;
-end;
-comment on function pgrab_internal.fires_on(text, text, timestamptz, timestamptz, text, text) is
-  'pgrab.fires() on the open days of a calendar (null: on all days).';
 
 create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz,
   calendar text, on_closed text default 'skip')

@@ -314,17 +314,16 @@ declare
     when b.during is not null and (isempty(b.during) or coalesce(not (lower(b.during) > '-infinity'
       and upper(b.during) < 'infinity'), true)) then 'during'
     when b.schedule is not null and coalesce(b.lasts <= '0', true) then 'lasts'
-    when b.schedule is null and b.lasts is not null then 'lasts'
-    when b.task_like ~ E'^([^\\\\]|\\\\.)*\\\\$' then 'task_like' end;
+    when b.schedule is null and b.lasts is not null then 'lasts' end;
 begin
+  perform pgrab_internal.like_check('blackout ' || quote_literal(b.name), b.task_like);
   if v_column is not null then
     perform pgrab_internal.blackout_refuse(b, v_column, case v_column
       when 'during' then 'A window has either a beginning and an end, as in '
         'tstzrange(now(), now() + ''2 h''), or a schedule and lasts. For one without an end '
         'there are pgrab.pause() and pgrab.pause_all().'
-      when 'lasts' then 'How long each window of the schedule lasts, for example 8 hours; without a '
-        'schedule, during says it.'
-      else 'A backslash makes the next character an ordinary one, so it cannot be the last.' end);
+      else 'How long each window of the schedule lasts, for example 8 hours; without a '
+        'schedule, during says it.' end);
   end if;
   perform pgrab_internal.schedule_check(b.schedule, b.timezone);
   if pgrab_internal.schedule_kind(b.schedule) <> 'cron' then

@@ -58,15 +58,10 @@ create or replace function pgrab_internal.alert_changed() returns trigger
 language plpgsql as $$
 declare
   c_most constant integer := 100;
-  c_like constant text := (
-    select p from unnest(array[new.task_like, new.node_like]) p where p ~ E'^([^\\\\]|\\\\.)*\\\\$' limit 1);
 begin
-  if c_like is not null then
-    raise exception using errcode = '22025',
-      message = format('the pattern of alert %s cannot be %s', quote_literal(new.name),
-        quote_literal(c_like)),
-      hint = 'A backslash makes the next character an ordinary one, so it cannot be the last.';
-  elsif (select count(*) from pgrab.alert a where a.set_by = new.set_by and a.name <> new.name) >= c_most then
+  perform pgrab_internal.like_check('alert ' || quote_literal(new.name), p)
+  from unnest(array[new.task_like, new.node_like]) p;
+  if (select count(*) from pgrab.alert a where a.set_by = new.set_by and a.name <> new.name) >= c_most then
     raise exception using errcode = '54000',
       message = format('alert %s cannot be set: %s has %s already', quote_literal(new.name), new.set_by,
         c_most),
