@@ -1,4 +1,5 @@
 """Fixtures of the system tests: cluster, db, nodes, probe.  See cluster.py for what they can do."""
+import contextlib
 import ctypes
 import functools
 import os
@@ -136,23 +137,43 @@ def tenants(cluster):
     cluster.drop_database(name)
 
 
-@pytest.fixture
-def nodes(db, tmp_path):
-    """Starts nodes: n1 = nodes.start('n1', workers=2).  They are ended in order after the test."""
+@contextlib.contextmanager
+def nodes_of(db, folder):
     poolers = []
 
     def pooled():
         if not poolers:
-            poolers.append(Pooler(db, tmp_path))
+            poolers.append(Pooler(db, folder))
         return poolers[0].dsn
 
-    started = Nodes(db, tmp_path, pooled if THROUGH_IT else None)
+    started = Nodes(db, folder, pooled if THROUGH_IT else None)
     yield started
     try:
         started.end()
     finally:
         for pooler in poolers:
             pooler.end()
+
+
+@pytest.fixture
+def nodes(db, tmp_path):
+    """Starts nodes: n1 = nodes.start('n1', workers=2).  They are ended in order after the test."""
+    with nodes_of(db, tmp_path) as started:
+        yield started
+
+
+@pytest.fixture
+def three(cluster, tmp_path):
+    """Three databases with their nodes, for what has to wait at length: [(db, nodes), ...]."""
+    with contextlib.ExitStack() as stack:
+        made = []
+        for name in "123":
+            db = Db(cluster, cluster.create_database())
+            stack.callback(cluster.drop_database, db.name)
+            stack.callback(db.close)
+            (tmp_path / name).mkdir()
+            made.append((db, stack.enter_context(nodes_of(db, tmp_path / name))))
+        yield made
 
 
 @pytest.fixture
