@@ -47,12 +47,26 @@ call_query(const struct call *c, const char *name)
 	return find(&c->query, name);
 }
 
+/* "3:00", "03:00:30" */
+static bool
+is_clock(const char *text)
+{
+	size_t hour = strspn(text, "0123456789");
+
+	return hour > 0 && hour < 3 && text[hour] == ':' && strlen(text) < 9 &&
+	       text[strspn(text, "0123456789:")] == '\0';
+}
+
 const char *
 call_moment(const struct call *c, const char *name, char text[MOMENT_MAX])
 {
 	const char *given = call_query(c, name);
 	int64_t us;
 
+	if (given != NULL && is_clock(given)) {
+		snprintf(text, MOMENT_MAX, "today %s", given);
+		return text;
+	}
 	if (given == NULL || !duration_parse(given, &us))
 		return given;
 	snprintf(text, MOMENT_MAX, "%lld us", (long long)us);

@@ -78,7 +78,8 @@ const char *call_query(const struct call *c, const char *name);
 const char *call_form(const struct call *c, const char *name);
 
 #define MOMENT_MAX 64
-/* A parameter of the URI that is a time, or how long ago ("2h"), for pgrab_tool.moment(); text is room. */
+/* A parameter of the URI that is a time, or one of today ("03:00"), or how long ago ("2h"), for
+ * pgrab_tool.moment(); text is room. */
 const char *call_moment(const struct call *c, const char *name, char text[MOMENT_MAX]);
 
 /* A problem, as RFC 9457 describes it.  hint: what to do about it, or NULL.  Returns

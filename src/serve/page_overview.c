@@ -6,23 +6,28 @@
 #include "serve/page.h"
 
 static void
-put_card(struct call *c, const char *label, const char *value, const char *class)
+put_card(struct call *c, const char *label, const char *value, const char *class, const char *to)
 {
 	buf_addf(&c->out, "<div class=\"card %s\"><dt>%s</dt><dd>", class, label);
+	if (to != NULL)
+		buf_addf(&c->out, "<a href=\"%s\">", to);
 	html_text(&c->out, *value == '\0' ? "0" : value);
-	buf_adds(&c->out, "</dd></div>\n");
+	buf_addf(&c->out, "%s</dd></div>\n", to != NULL ? "</a>" : "");
 }
 
 static void
 put_cards(struct call *c, const PGresult *r)
 {
 	static const struct {
-		const char *column, *label, *class;
-	} cards[] = {{"nodes_up", "nodes up", ""}, {"running", "running", ""}, {"due", "due", ""},
-	    {"late", "late", "warn"}, {"oldest_late", "late for up to", "warn"}, {"parked", "parked", "bad"},
-	    {"failing", "failing", "bad"}, {"overdue", "overdue", "bad"}, {"waiting", "waiting", ""},
-	    {"runs_1m", "runs, last minute", ""}, {"failed_1m", "failed, last minute", "bad"},
-	    {"runs_1h", "runs, last hour", ""}, {"failed_1h", "failed, last hour", "bad"}};
+		const char *column, *label, *class, *to; /* to: where they are listed */
+	} cards[] = {{"nodes_up", "nodes up", "", "/nodes"},
+	    {"running", "running", "", "/tasks?status=running"}, {"due", "due", "", NULL},
+	    {"late", "late", "warn", "#late"}, {"oldest_late", "late for up to", "warn", NULL},
+	    {"parked", "parked", "bad", "/tasks?status=parked"}, {"failing", "failing", "bad", "#failing"},
+	    {"overdue", "overdue", "bad", NULL}, {"waiting", "waiting", "", "#waiting"},
+	    {"runs_1m", "runs, last minute", "", NULL}, {"failed_1m", "failed, last minute", "bad", NULL},
+	    {"runs_1h", "runs, last hour", "", "/history"},
+	    {"failed_1h", "failed, last hour", "bad", "/history?outcome=failed"}};
 
 	buf_adds(&c->out, "<dl class=\"cards\">\n");
 	for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
@@ -32,7 +37,7 @@ put_cards(struct call *c, const PGresult *r)
 
 		/* Counts stop at ten thousand: that many or more. */
 		put_card(c, cards[i].label, strcmp(value, "10000") == 0 ? "10000+" : value,
-		    none ? "" : cards[i].class);
+		    none ? "" : cards[i].class, none ? NULL : cards[i].to);
 	}
 	buf_adds(&c->out, "</dl>\n");
 }
@@ -61,6 +66,16 @@ put_list(struct call *c, const char *heading, const PGresult *r, const char *not
 	page_table(c, r, PQntuples(r), nothing, false);
 }
 
+/* A list that a card leads to; nothing when it is empty. */
+static void
+put_part(struct call *c, const char *id, const char *heading, const PGresult *r)
+{
+	if (PQntuples(r) == 0)
+		return;
+	buf_addf(&c->out, "<h2 id=\"%s\">%s</h2>\n", id, heading);
+	page_table(c, r, PQntuples(r), "", false);
+}
+
 /* Whose slots are in use. */
 static void
 put_crews(struct call *c, const PGresult *r)
@@ -82,8 +97,9 @@ void
 page_overview(struct call *c, struct db *db)
 {
 	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
-				 *const all[] = {NULL}, *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
-	PGresult *r[10] = {NULL};
+				 *const late_args[] = {"8", "40"}, *const all[] = {NULL},
+				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
+	PGresult *r[12] = {NULL};
 
 	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
 	    page_ask_shared(c, db, "cli_attention", 0, NULL, &r[1]) &&
@@ -94,7 +110,9 @@ page_overview(struct call *c, struct db *db)
 	    page_ask_shared(c, db, "serve_rates", 1, day, &r[6]) &&
 	    page_ask_shared(c, db, "serve_crews", 0, NULL, &r[7]) &&
 	    page_ask_shared(c, db, "serve_day", 0, NULL, &r[8]) &&
-	    page_ask_shared(c, db, "serve_blackouts", 0, NULL, &r[9])) {
+	    page_ask_shared(c, db, "serve_blackouts", 0, NULL, &r[9]) &&
+	    page_ask_shared(c, db, "cli_top_late", 2, late_args, &r[10]) &&
+	    page_ask_shared(c, db, "serve_waits", 0, NULL, &r[11])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
 		put_attention(c, r[1]);
@@ -102,7 +120,11 @@ page_overview(struct call *c, struct db *db)
 			put_list(c, "Blackouts", r[9], "");
 		page_rates(c, r[5], "Runs of the last hour", "minute");
 		page_rates(c, r[6], "Runs of the last day", "hour");
+		buf_adds(&c->out, "<div id=\"failing\">");
 		put_list(c, "Failing", r[2], "No task fails.");
+		buf_adds(&c->out, "</div>\n");
+		put_part(c, "late", "Late, the oldest first", r[10]);
+		put_part(c, "waiting", "Waits for a signal, an answer or members", r[11]);
 		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
 		page_load(c, r[8]);
 		put_list(c, "Nodes", r[3], SAYS_NO_NODES);

@@ -47,6 +47,14 @@ begin_bar(struct plot *p, int place, double value, const char *class)
 	    place * BAR_W, PLOT_H - h, BAR_W - 2, h);
 }
 
+static int
+label_y(const struct plot *p, double value)
+{
+	int y = PLOT_H - height_of(p, value);
+
+	return y < 10 ? 10 : y;
+}
+
 /* A line across the plot, with its value at the right. */
 static void
 put_level(struct plot *p, double value, const char *label, const char *unit)
@@ -54,9 +62,9 @@ put_level(struct plot *p, double value, const char *label, const char *unit)
 	int y = PLOT_H - height_of(p, value);
 
 	buf_addf(p->o, "<path class=\"level\" d=\"M0 %d H%d\"/><text class=\"dim\" x=\"%d\" y=\"%d\">", y,
-	    p->bars * BAR_W, p->bars * BAR_W + 4, y < 10 ? 10 : y);
+	    p->bars * BAR_W, p->bars * BAR_W + 4, label_y(p, value));
 	html_text(p->o, label);
-	buf_addf(p->o, " %.3g%s</text>\n", value, unit);
+	buf_addf(p->o, " %.4g%s</text>\n", value, unit);
 }
 
 static int
@@ -86,11 +94,14 @@ put_run(struct plot *p, const PGresult *runs, int row, int col)
 {
 	const char *outcome = db_text(runs, row, PQfnumber(runs, "outcome"));
 
+	buf_adds(p->o, "<a href=\"/timeline?at=");
+	html_url(p->o, db_text(runs, row, PQfnumber(runs, "fire_at")));
+	buf_adds(p->o, "\">");
 	begin_bar(p, p->bars - 1 - row, db_double(runs, row, col), outcome);
 	buf_adds(p->o, "><title>");
 	html_text(p->o, db_text(runs, row, PQfnumber(runs, "finished_at")));
 	buf_addf(
-	    p->o, " %s, %s: %s s</title></rect>\n", outcome, PQfname(runs, col), db_text(runs, row, col));
+	    p->o, " %s, %s: %s s</title></rect></a>\n", outcome, PQfname(runs, col), db_text(runs, row, col));
 }
 
 static void
@@ -103,11 +114,12 @@ put_runs(struct call *c, const PGresult *runs, const char *column, const char *s
 	if (value == NULL || (n = sorted(runs, col, value)) < 2 || value[n - 1] <= 0)
 		goto out;
 	p.most = value[n - 1];
+	buf_addf(p.o, "<p class=\"dim\">%s, a link to what ran then:</p>\n", says);
 	begin_plot(&p, says);
 	for (int row = 0; row < p.bars; row++)
 		put_run(&p, runs, row, col);
-	put_level(&p, value[(n - 1) * 95 / 100], "p95", " s");
-	if (height_of(&p, value[(n - 1) / 2]) + 14 < height_of(&p, value[(n - 1) * 95 / 100]))
+	put_level(&p, value[(n * 95 + 99) / 100 - 1], "p95", " s");
+	if (label_y(&p, value[(n - 1) / 2]) - label_y(&p, value[(n * 95 + 99) / 100 - 1]) > 12)
 		put_level(&p, value[(n - 1) / 2], "p50", " s");
 	end_plot(&p);
 out:

@@ -158,7 +158,7 @@ put_list(struct call *c, const char *heading, const PGresult *r)
 }
 
 struct parts {
-	PGresult *fields, *explain, *fires, *links, *steps, *runs, *edits, *output, *batch;
+	PGresult *fields, *explain, *fires, *links, *steps, *runs, *edits, *output, *batch, *members;
 };
 
 /* A task that has ended is explained by its runs. */
@@ -166,7 +166,7 @@ static bool
 ask_rest(struct call *c, struct db *db, struct parts *p)
 {
 	const char *id[] = {field(p->fields, "id")}, *last[] = {id[0], "100"}, *edits[] = {id[0], NULL, "50"},
-		   *chain[] = {id[0], NULL, "2000"};
+		   *chain[] = {id[0], NULL, "2000"}, *members[] = {id[0], "20"};
 
 	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
 	       page_ask(c, db, "serve_chain_page", 3, chain, &p->links) &&
@@ -176,7 +176,8 @@ ask_rest(struct call *c, struct db *db, struct parts *p)
 	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
 	       page_ask(c, db, "serve_output", 1, id, &p->output) &&
 	       (strcmp(field(p->fields, "kind"), "batch") != 0 ||
-		   page_ask(c, db, "serve_batch", 1, id, &p->batch));
+		   (page_ask(c, db, "serve_batch", 1, id, &p->batch) &&
+		       page_ask(c, db, "serve_members", 2, members, &p->members)));
 }
 
 static void
@@ -188,11 +189,14 @@ put_parts(struct call *c, const struct parts *p)
 	put_actions(c, field(f, "id"), field(f, "kind"));
 	put_wait(c, f);
 	put_fields(c, f);
+	page_last_runs(c, p->runs);
 	put_block(c, "Command", field(f, "command"));
 	put_block(c, "Arguments", field(f, "args"));
 	put_list(c, "Why it is not running", p->explain);
-	if (p->batch != NULL)
+	if (p->batch != NULL) {
 		page_batch(c, p->batch);
+		put_list(c, "Members that have not ended", p->members);
+	}
 	put_list(c, "Next fires", p->fires);
 	if (PQntuples(p->links) > 1) {
 		page_heading(c, "Its chain");
@@ -202,7 +206,6 @@ put_parts(struct call *c, const struct parts *p)
 	}
 	put_list(c, "Steps", p->steps);
 	page_heading(c, "Runs");
-	page_last_runs(c, p->runs);
 	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
 	put_output(c, p->output);
 	put_list(c, "Edits", p->edits);
@@ -246,4 +249,5 @@ page_task(struct call *c, struct db *db)
 	PQclear(p.edits);
 	PQclear(p.output);
 	PQclear(p.batch);
+	PQclear(p.members);
 }

@@ -78,7 +78,7 @@ put_links(struct call *c, const struct timeline *t)
 	buf_adds(&c->out, "<form class=\"filter\" role=\"search\"><label>At <input name=\"at\" value=\"");
 	html_text(&c->out, text(t->frame, 0, "at"));
 	buf_addf(&c->out,
-	    "\" placeholder=\"2026-11-22 03:00, 2h ago: 2h\"></label>"
+	    "\" placeholder=\"03:00, 2026-11-22 03:00, 2h\"></label>"
 	    "<input type=\"hidden\" name=\"span\" value=\"%s\"><input type=\"hidden\" name=\"by\" "
 	    "value=\"%s\"><button>Show</button></form>\n<nav class=\"zoom\" aria-label=\"Window\">",
 	    t->span->name, t->by);

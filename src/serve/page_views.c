@@ -171,15 +171,21 @@ static void
 nodes(struct call *c, struct db *db)
 {
 	static const char *const all[] = {NULL};
-	PGresult *r = NULL;
+	PGresult *r = NULL, *speed = NULL;
 
-	if (page_ask_shared(c, db, "cli_nodes", 1, all, &r)) {
+	if (page_ask_shared(c, db, "cli_nodes", 1, all, &r) &&
+	    page_ask_shared(c, db, "serve_speed", 0, NULL, &speed)) {
 		page_begin(c, "Nodes", true);
 		page_table(c, r, PQntuples(r), SAYS_NO_NODES, false);
 		for (int row = 0; row < PQntuples(r) && row < 200; row++)
 			put_node_form(c, db_text(r, row, 0));
+		page_heading(c, "How quick they are");
+		page_table(c, speed, PQntuples(speed), "Nothing ran within a day.", false);
+		buf_adds(&c->out, "<p class=\"dim\">Of the last 5000 runs of a day. times usual: against the "
+				  "median of the same tasks on all nodes; 2 takes twice as long.</p>\n");
 		page_end(c);
 	}
+	PQclear(speed);
 	PQclear(r);
 }
 

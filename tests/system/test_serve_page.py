@@ -245,6 +245,27 @@ def test_a_batch_shows_how_far_it_is(db, serving):
     assert "Its members" in page.words and "3 waiting" in page.words, page.words
 
 
+def test_a_night_is_understood_from_the_page(db, nodes, serving):
+    """What a night shift asks: which node is slow, who waits for whom, why a batch does not end."""
+    nodes.start("n1", allow="noop")
+    batch = db.add(kind="batch", name="letters")
+    db.query("insert into pgrab.task (kind, name, batch, require) values ('noop', 'letter 1', %s, '{\"printer\": \"b\"}')", batch)
+    approval = db.add(kind="noop", name="release", wait_for="approved")
+    db.query("insert into pgrab.run (task_id, version, incarnation, node, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, "
+             "kind, owner) select 7, g, 1, case when g % 2 = 0 then 'quick' else 'slow' end, now(), now(), now() - (1 + g % 2) * interval '4 s', "
+             "now() - interval '1 ms' * g, now(), 1, 'succeeded', 'noop', current_user from generate_series(1, 20) g")
+    db.wait("select exists (select from pgrab.late)")
+    serve = serving()
+    speed = serve.api("GET", "/speed")
+    assert speed[0]["node"] == "slow" and 1.2 < speed[0]["times_usual"] < 1.5 and speed[1]["times_usual"] < 0.8, speed
+    page = Visitor(serve).get("/")
+    labels = [a["href"] for tag, a in page.elements if tag == "a"]
+    assert "#late" in labels and "#waiting" in labels and f"/tasks/{approval}" in labels
+    assert {"late", "waiting"} <= {a.get("id") for _, a in page.elements}
+    assert any("no live node has labels" in word for word in Visitor(serve).get(f"/tasks/{batch}").words)
+    assert "At that moment" in Visitor(serve).get("/timeline?at=00:00").words
+
+
 def test_the_history_says_when_a_run_started_and_how_long_it_waited(db, nodes, serving):
     task = db.add(kind="shell", command="exit 3", max_attempts=1, run_at="2026-01-01 03:00Z")
     nodes.start(allow="shell")
