@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/journal.h"
 #include "base/log_format.h"
 #include "base/thread.h"
 
@@ -30,6 +31,7 @@
 static _Atomic int min_level = LOG_INFO;
 static enum log_format format = LOG_TEXT;
 static char node_name[256];
+static int journal_fd = -1;
 
 static _Thread_local const char *thread_name = "main";
 
@@ -66,6 +68,8 @@ log_init(enum log_level level, enum log_format fmt, const char *node)
 {
 	log_set_level(level);
 	format = fmt;
+	if (fmt == LOG_JOURNAL && journal_fd < 0)
+		journal_fd = journal_open(JOURNAL_SOCKET);
 	snprintf(node_name, sizeof node_name, "%s", node == NULL ? "" : node);
 }
 
@@ -116,10 +120,13 @@ begin_line(struct log_text *t, enum log_level level, const char *event)
 	log_put_pair(t, "event", event, strlen(event), false);
 }
 
-/* Another process may have made our stderr non-blocking.  wait: until there is room; only the writer may. */
+/* To the journal, if it takes the line.  Another process may have made our stderr non-blocking.  wait: until
+ * there is room; only the writer may. */
 static void
 write_line(const char *text, size_t len, bool wait)
 {
+	if (format == LOG_JOURNAL && journal_send(journal_fd, text, len))
+		return;
 	while (write(STDERR_FILENO, text, len) < 0) {
 		struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 

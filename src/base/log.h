@@ -1,6 +1,7 @@
 /*
  * One line per event, one write(2) per line, to stderr.  Any thread, with any lock held; errno is preserved.
  *   text:  2026-11-21T05:12:01.123Z info  boss   event=drain held=12
+ *   journal: the same line as fields of systemd's journal (journal.h); as text on stderr if there is none
  *   json:  {"time":"...","level":"info","thread":"boss","event":"drain","held":"12"}
  * A line is an event word and key=value pairs, so that it greps and parses.  Log once, where the decision is
  * made (retry, give up, stop), never on the way up; never a secret, never a payload.
@@ -14,7 +15,7 @@
 #include "base/rc.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_LEVEL__COUNT };
-enum log_format { LOG_TEXT, LOG_JSON };
+enum log_format { LOG_TEXT, LOG_JSON, LOG_JOURNAL };
 
 /* Call before the first thread starts.  `node`, unless NULL, goes into every line; it is copied. */
 void log_init(enum log_level level, enum log_format format, const char *node);

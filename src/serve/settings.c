@@ -20,7 +20,7 @@
 #define NAME_LENGTH   40
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
-static const char *const formats[] = {"text", "json", NULL};
+static const char *const formats[] = {"text", "json", "journal", NULL};
 static const char *const auths[] = {"open", "token", NULL};
 
 const struct option_key serve_keys[] = {
@@ -60,7 +60,8 @@ const struct option_key serve_keys[] = {
 	"longest wait for the database, per statement", false},
     {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
 	"debug, info, warn or error", false},
-    {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},
+    {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT",
+	"text, json, or journal: fields of systemd's journal, such as PGRAB_TASK", false},
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
 

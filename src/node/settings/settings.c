@@ -22,7 +22,7 @@
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const auto_or_off[] = {"auto", "off", NULL};
 static const char *const auto_yes_off[] = {"auto", "yes", "off", NULL};
-static const char *const formats[] = {"text", "json", NULL};
+static const char *const formats[] = {"text", "json", "journal", NULL};
 
 const struct option_key settings_keys[] = {
     {"dsn", 'd', OPTION_TEXT, FIELD(dsn), NULL, 0, 0, NULL, "DSN",
@@ -120,7 +120,8 @@ const struct option_key settings_keys[] = {
 	false},
     {"log_level", 0, OPTION_ENUM, FIELD(log_level), "info", 0, 0, levels, "LEVEL",
 	"debug, info, warn or error", false},
-    {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT", "text or json", false},
+    {"log_format", 0, OPTION_ENUM, FIELD(log_format), "text", 0, 0, formats, "FORMAT",
+	"text, json, or journal: fields of systemd's journal, such as PGRAB_TASK", false},
     {NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false},
 };
 
