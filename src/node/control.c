@@ -33,6 +33,14 @@ struct control {
 };
 
 static void
+set_timer(struct event *timer, int64_t us)
+{
+	struct timeval tv = {.tv_sec = us / US_PER_S, .tv_usec = us % US_PER_S};
+
+	event_add(timer, &tv);
+}
+
+static void
 end_loop(struct control *c, enum control_end end)
 {
 	c->end = end;
@@ -85,6 +93,24 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	log_warn("drain_timeout", "hint=\"runs that have not ended are stopped and handed on\"");
 	end_loop(arg, CONTROL_NOW);
+}
+
+/* A node that is fenced or not registered cannot know whether there is work. */
+static void
+on_idle(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *c = arg;
+	const struct node *n = c->node;
+	int64_t most = n->set->exit_when_idle_us, idle = clock_mono_us() - atomic_load(&n->idle_us);
+
+	if (atomic_load(&n->in_hand) > 0 || atomic_load(&n->incarnation) == 0)
+		idle = 0;
+	if (idle >= most) {
+		log_info("idle", "hint=\"it has had no task for exit_when_idle\"");
+		end_loop(c, CONTROL_STOP);
+	} else {
+		set_timer(c->timer, most - idle);
+	}
 }
 
 static void
@@ -192,6 +218,11 @@ control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat
 	open_control(&c, n, CONTROL_STOP);
 	bell = doorbell_create(
 	    c.base, n->set->listen_dsn != NULL ? n->set->listen_dsn : n->set->dsn, &calls, &n->bell_heard);
+	if (n->set->exit_when_idle_us > 0) {
+		atomic_store(&n->idle_us, clock_mono_us());
+		c.timer = event_new(c.base, -1, 0, on_idle, &c);
+		set_timer(c.timer, n->set->exit_when_idle_us);
+	}
 	event_base_dispatch(c.base);
 	doorbell_destroy(&bell);
 	return close_control(&c);
@@ -201,14 +232,12 @@ enum control_end
 control_drain(struct node *n)
 {
 	struct control c = {0};
-	struct timeval tv = {
-	    .tv_sec = n->set->drain_timeout_us / US_PER_S, .tv_usec = n->set->drain_timeout_us % US_PER_S};
 
 	open_control(&c, n, CONTROL_NOW);
 	c.empty = event_new(c.base, boss_empty_fd(n->boss), EV_READ | EV_PERSIST | EV_ET, on_empty, &c);
 	event_add(c.empty, NULL);
 	c.timer = event_new(c.base, -1, 0, on_timer, &c);
-	event_add(c.timer, &tv);
+	set_timer(c.timer, n->set->drain_timeout_us);
 	event_base_dispatch(c.base);
 	return close_control(&c);
 }

@@ -86,3 +86,18 @@ def test_stopping_under_load_loses_nothing(db, nodes):
     nodes.start("last")
     db.wait("select not exists (select from pgrab.task)", timeout=20)
     assert db.query("select count(*) as n, count(distinct task_id) as d from pgrab.run") == [(40000, 40000)]
+
+
+def test_a_node_that_may_exits_when_it_has_been_idle(db, nodes, probe):
+    probe.close_gate()
+    began = time.monotonic()
+    node = nodes.start("n1", exit_when_idle="1s")
+    running = db.add(**probe.shell("a", gate=True))
+    probe.wait("start", "a")
+    db.wait("select now() > started_at + interval '1.5 s' from pgrab.task where id = %s", running, timeout=10)
+    assert node.running(), "it is at work"
+    probe.open_gate()
+    ended = db.wait_run(running).finished_at
+    assert node.wait_exit(10) == 0 and time.monotonic() - began > 2
+    assert db.one("select state = 'down' and clock_timestamp() > %s + interval '1 s' from pgrab.node where name = 'n1'", ended)
+    node.wait_log("event=idle")

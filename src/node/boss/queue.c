@@ -64,7 +64,8 @@ boss_forget(struct boss *b, struct run *r)
 	if (r->place.deadline_slot != HEAP_NONE)
 		heap_remove(b->timeouts, r->place.deadline_slot);
 	TAILQ_REMOVE(&b->in_hand, r, place.in_hand);
-	b->n_in_hand--;
+	if (--b->n_in_hand == 0)
+		atomic_store(&b->node->idle_us, clock_mono_us());
 	run_free(r);
 }
 

@@ -103,6 +103,8 @@ const struct option_key settings_keys[] = {
 	"put each shell or exec task into a control group (version 2) where possible", false},
     {"drain_timeout", 0, OPTION_DURATION, FIELD(drain_timeout_us), "30s", 0, S(86400), NULL, "TIME",
 	"how long running tasks may take after TERM", false},
+    {"exit_when_idle", 0, OPTION_DURATION, FIELD(exit_when_idle_us), "0s", 0, S(86400 * 30), NULL, "TIME",
+	"stop in good order, with status 0, after so long without a task in hand; 0s: never", false},
     {"retention", 0, OPTION_DURATION, FIELD(retention_us), "7d", DAY, 36500 * DAY, NULL, "TIME",
 	"history older than this is dropped, by whole days", false},
     {"at_most_once_async", 0, OPTION_FLAG, FIELD(at_most_once_async), NULL, 0, 0, NULL, NULL,

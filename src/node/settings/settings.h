@@ -62,6 +62,7 @@ struct settings {
 	char *secret_dir; /* NULL: no secrets from files */
 	int job_cgroups;  /* 0 auto, 1 off */
 	int64_t drain_timeout_us;
+	int64_t exit_when_idle_us; /* 0: never */
 	int64_t retention_us;
 	bool at_most_once_async;
 	int outlast_restart; /* enum outlast_restart */
