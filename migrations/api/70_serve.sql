@@ -54,6 +54,17 @@ comment on function pgrab.add(jsonb) is
   'Inserts a task, given as a JSON object of columns of pgrab.task; `parents` is an array of ids, keys or '
   'names.';
 
+-- A schedule is more than one request's.
+create or replace function pgrab_tool.traced(p_task jsonb, p_traceparent text) returns jsonb
+language sql stable
+begin atomic
+  select case when pgrab_internal.traceparent_fine(p_traceparent) and jsonb_typeof(p_task) = 'object'
+      and not p_task ? 'traceparent' and p_task ->> 'schedule' is null
+    then p_task || jsonb_build_object('traceparent', p_traceparent) else p_task end;
+end;
+comment on function pgrab_tool.traced(jsonb, text) is
+  'A task for add(), in the trace of the request that asks for it.';
+
 create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
 begin

@@ -127,6 +127,7 @@ take(struct call *c, struct db *db, const struct api_param *p, struct given *g)
 		g->value[g->n] = c->body;
 		break;
 	case API_PAYLOAD: g->value[g->n] = c->body; break;
+	case API_TRACE: g->value[g->n] = c->traceparent; break;
 	case API_QUERY:
 		text = call_query(c, p->name);
 		if (text == NULL && p->needed)

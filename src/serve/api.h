@@ -17,6 +17,7 @@ enum api_from {
 	API_TIME,    /* the same, a time or how long ago, as --since */
 	API_BODY,    /* the JSON body, which must be there */
 	API_PAYLOAD, /* the same, if there is one */
+	API_TRACE,   /* the header traceparent */
 	API_TASKS    /* the ids, keys and names in {"tasks": [...]} of the body */
 };
 

@@ -46,7 +46,8 @@ struct call {
 	struct evkeyvalq query;      /* of the URI, decoded */
 	struct evkeyvalq form;       /* of the body, when it is a form */
 	char *body;                  /* NUL-terminated; NULL: none */
-	const char *accept;          /* of the request; NULL: none */
+	const char *accept;          /* headers of the request; NULL: none */
+	const char *traceparent;
 	size_t body_len;
 	int role;        /* index of a [role], or CALL_OWN_ROLE */
 	char csrf[33];   /* what a form of this client must send back */

@@ -177,6 +177,7 @@ call_of(struct http *h, struct evhttp_request *req)
 	snprintf(c->cursor, sizeof c->cursor, "%s", last == NULL ? "" : last);
 	set_id(c);
 	c->accept = evhttp_find_header(evhttp_request_get_input_headers(req), "Accept");
+	c->traceparent = evhttp_find_header(evhttp_request_get_input_headers(req), "traceparent");
 	return c;
 }
 

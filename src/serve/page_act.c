@@ -196,7 +196,7 @@ page_add(struct call *c, struct db *db)
 	struct buf object = {0};
 	struct evkeyval *kv;
 	PGresult *r = NULL;
-	const char *params[1];
+	const char *params[2] = {NULL, c->traceparent};
 	char path[64];
 
 	TAILQ_FOREACH (kv, &c->form, next) {
@@ -212,7 +212,7 @@ page_add(struct call *c, struct db *db)
 	}
 	buf_adds(&object, object.len == 0 ? "{}" : "}");
 	params[0] = buf_str(&object);
-	if (page_ask(c, db, "serve_add", 1, params, &r)) {
+	if (page_ask(c, db, "serve_add", 2, params, &r)) {
 		snprintf(path, sizeof path, "/tasks/%lld", (long long)db_int64(r, 0, 0));
 		page_back(c, path);
 	}

@@ -3,7 +3,7 @@
 
 A route: the path ({x}: a part as it is, {x:id}: a task's id, {x:one}: an array of it), the text of src/db/sql that answers, what
 that answers (X: an object, X[]: an array, page of X: an array with a cursor, json X: JSON that the text makes itself), and its
-parameters in the order of the text's: the path's, then those of the query or the body.  In the query: x may be left out, x! may
+parameters in the order of the text's: the path's, then those of the query or the body, then the header traceparent (traced).  In the query: x may be left out, x! may
 not, x=d has the default d, x=d..m is a whole number up to m, x@ is a time or how long ago.
 A schema: members with their types; ? may be null, ~ may be left out.
 """
@@ -45,6 +45,8 @@ class Route:
         yield from (q.row() for q in self.query)
         if "body" in self.row:
             yield param({"Tasks": "API_TASKS", "Payload": "API_PAYLOAD"}.get(self.row["body"], "API_BODY"))
+        if "traced" in self.row:
+            yield param("API_TRACE")
 
     def api(self):
         shape = {"page of ": "API_PAGE", "json ": "API_JSON"}.get(self.shape, "API_ARRAY" if self.answer.endswith("[]") else "API_OBJECT")
@@ -58,6 +60,7 @@ class Route:
         says = lambda *names: next(parameters[n] for n in names if n in parameters)
         described = [{"name": name, "in": "path", "required": True, "description": says(self.path, name) + ".",
                       "schema": {"type": "string"}} for name, _ in self.parts]
+        described += [TRACEPARENT] * ("traced" in self.row)
         described += [q.describe(says(f"{self.path}?{q.name}", q.name)) for q in self.query]
         schema = kind_of(self.answer + "[]" * (self.shape == "page of "))
         made = {"summary": self.row["says"], **({"parameters": described} if described else {}),
@@ -100,6 +103,8 @@ def schema_of(members):
     return {"type": "object", "properties": kinds, **({"required": required} if required else {})}
 
 
+TRACEPARENT = {"name": "traceparent", "in": "header", "required": False, "schema": {"type": "string"},
+               "description": "The trace (W3C) that its runs belong to, unless it has a schedule."}
 PROBLEM = content("What went wrong, and what to do about it.", "application/problem+json", kind_of("Problem"))
 EVENTS = {
     "summary": "What happens, as server-sent events: started, ended, nodes, more",

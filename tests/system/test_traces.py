@@ -48,6 +48,14 @@ def follow(ctx):
     assert db.one("select traceparent from pgrab.task where name = 'next' union all select traceparent from pgrab.run where name = 'next'") is None
 
 
+def test_the_api_takes_the_trace_of_the_request(db, serving):
+    serve = serving()
+    add = lambda trace=PARENT, **task: db.one("select traceparent from pgrab.task where id = %s", serve.api(
+        "POST", "/tasks", {"kind": "noop", "run_at": "2099-01-01", **task}, status=201, headers={"traceparent": trace})["id"])
+    assert add() == PARENT and add(trace="nonsense") is None and add(schedule="@yearly") is None
+    assert add(traceparent=PARENT.replace("4bf", "5bf")) == PARENT.replace("4bf", "5bf") and add(traceparent=None) is None
+
+
 def metric(serve, name):
     return next(float(line.split()[-1]) for line in serve.get("/metrics").text.splitlines() if line.startswith(name))
 

@@ -1,2 +1,3 @@
--- Serves: POST /api/v1/tasks.  $1 the task.
-select t.id, t.name, t.key, t.kind, t.status, t.run_at from pgrab.add($1::jsonb) t
+-- Serves: POST /api/v1/tasks.  $1 the task, $2 the trace context of the request (null: none).
+select t.id, t.name, t.key, t.kind, t.status, t.run_at
+from pgrab.add(pgrab_tool.traced($1::jsonb, $2::text)) t
