@@ -12,6 +12,7 @@ import pools
 import waits
 from check import History, check
 from cluster import Db, Node, descendants, end_leftovers, wait_until
+from dark import Dark
 from faults import Nemesis, calm, draw
 from load import Load
 from serving import Serve
@@ -46,6 +47,7 @@ class Arena:
     def prepare(self):
         self.load = Load(self.db, self.folder, self.rng)
         self.waits = Waits(self.load, self.seed, self.over)
+        self.dark = Dark(self.load, self.seed, self.over)
         self.door = Serve(self.db, self.folder, door=True)
         self.config = pools.sections(self.load, self.folder)
 
@@ -55,6 +57,7 @@ class Arena:
     def begin(self):
         self.load.begin()
         self.waits.begin()
+        self.dark.begin()
         for i in range(self.NODES):
             self.start(i)
         self.load.pools(pools.tasks(self.seed))
@@ -63,6 +66,7 @@ class Arena:
     def settle(self):
         self.load.settle()
         self.waits.settle()
+        self.dark.settle()
 
     def judge(self):
         return check(self.history())
@@ -151,7 +155,7 @@ class Arena:
         (self.folder / "runs").write_text("".join(f"{run}\n" for run in runs), encoding="utf-8")
         effects = {r.name: r.n for r in self.db.query("select name, count(*) as n from public.effect group by name")}
         begun = [(r.name, r.at.timestamp()) for r in self.db.query("select name, at from public.begun")]
-        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun, self.waits.waited())
+        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun, self.waits.waited(), self.dark.windows)
 
     def residue(self):
         """I11, I13: nothing of ours is left, anywhere."""

@@ -2,6 +2,7 @@
 import collections
 import re
 
+import dark
 import waits
 
 Start = collections.namedtuple("Start", "name at attempt fence fire_at")
@@ -9,10 +10,10 @@ Start = collections.namedtuple("Start", "name at attempt fence fire_at")
 
 class History:
     """runs: rows of pgrab.run; events: of the probes; effects: name -> rows; promises, parents, acks: of the load;
-    begun: (name, time) of each start that the database let pass; waited: of what waits."""
+    begun: (name, time) of each start that the database let pass; waited: of what waits; windows: blackouts."""
 
-    def __init__(self, runs, events, effects, promises, parents, acks, begun, waited=None):
-        self.begun, self.waited = begun, waited or waits.Waited()
+    def __init__(self, runs, events, effects, promises, parents, acks, begun, waited=None, windows=()):
+        self.begun, self.waited, self.windows = begun, waited or waits.Waited(), windows
         self.events, self.effects, self.promises, self.parents, self.acks = events, effects, promises, parents, acks
         self.runs = collections.defaultdict(list)
         for run in runs:
@@ -154,7 +155,7 @@ def blameless(h):
     return faults
 
 
-CHECKS = [overlaps, lost, at_most_once, doubled, grids, fenced, acknowledged, chains, limits, blameless, *waits.CHECKS]
+CHECKS = [overlaps, lost, at_most_once, doubled, grids, fenced, acknowledged, chains, limits, blameless, *waits.CHECKS, *dark.CHECKS]
 
 
 def check(h):

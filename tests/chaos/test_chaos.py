@@ -11,6 +11,7 @@ import pytest
 from arena import run_seed
 from check import History, check
 from faults import draw
+from dark import Window
 from waits import Answer, Call, Request, Sent, Waited
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,9 +38,9 @@ def event(what, name, seconds, version=1):
     return Event(what, name, "1", "f", "1", f"4-{version}", "1", str(at(seconds).timestamp()))
 
 
-def faults(runs, events, promises, effects=None, parents=None, acks=(), waited=None):
+def faults(runs, events, promises, effects=None, parents=None, acks=(), waited=None, windows=()):
     begun = [(r.name, r.started_at.timestamp()) for r in runs]
-    found = check(History(runs, events, effects or {}, promises, parents or {}, list(acks), begun, waited))
+    found = check(History(runs, events, effects or {}, promises, parents or {}, list(acks), begun, waited, windows))
     return sorted({f.split()[0] for f in found})
 
 
@@ -189,3 +190,10 @@ def test_each_mutant_finds_its_guard():
             text = (ROOT / name).read_text(encoding="utf-8")
             done = subprocess.run(["sed", script, ROOT / name], check=True, capture_output=True, text=True)
             assert done.stdout != text, f"{path.name}: sed changes nothing in {name}"
+
+
+def test_the_checker_sees_a_start_in_a_window():
+    runs, events = good("dark1")
+    promises, noon = {"dark1": "once"}, NOON.timestamp()
+    assert faults(runs, events, promises, windows=[Window(noon - 9, noon - 1), Window(noon + 0.1, noon + 9)]) == []
+    assert faults(runs, events, promises, windows=[Window(noon - 1, noon + 1)]) == ["I21"]
