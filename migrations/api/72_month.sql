@@ -61,14 +61,16 @@ end;
 comment on function pgrab_internal.month_one(pgrab_internal.task, timestamptz) is
   'The coming fires of one task: of each hour the first, and how many there are.';
 
--- As many hours as the next day has, the others have about, too.
+-- As many hours as the next day has, the others have about, too.  Of two days that is not worth a look.
 create or replace function pgrab_internal.month_days(p_days integer, p_limit integer) returns integer
 language sql stable
 begin atomic
-  select least(greatest(p_days, 1), 62, greatest(p_limit / greatest(count(*), 1), 1))::integer
-  from pgrab_tool.due_first(
-      statement_timestamp() + interval '1 day', '{scheduled,claimed,running}', p_limit / 4) t
-    cross join lateral pgrab_internal.month_one(t, statement_timestamp() + interval '1 day') f;
+  select case when p_days <= 2 then greatest(p_days, 1) else (
+    select least(p_days, 62, greatest(p_limit / greatest(count(*), 1), 1))
+    from pgrab_tool.due_first(
+        statement_timestamp() + interval '1 day', '{scheduled,claimed,running}', p_limit / 4) t
+      cross join lateral pgrab_internal.month_one(t, statement_timestamp() + interval '1 day') f)
+    end::integer;
 end;
 comment on function pgrab_internal.month_days(integer, integer) is
   'Of how many days the fires can be told, if of each task each hour counts once.';
