@@ -18,27 +18,32 @@ comment on function pgrab_internal.load_runs(interval, integer) is
 
 -- As many as run at once, whenever that changes and where a bucket begins.  What ends then has ended.
 create or replace function pgrab_internal.load_at_once(
-  p_crew text[], p_at timestamptz[], p_until timestamptz[], p_buckets timestamptz[], p_bucket interval)
+  p_crew text[], p_at timestamptz[], p_until timestamptz[], p_times bigint[], p_buckets timestamptz[],
+  p_bucket interval)
 returns table (crew text, bucket timestamptz, at timestamptz, at_once bigint)
 language sql stable
 begin atomic
   with change as (
     select r.crew, c.at, c.by
-    from (select unnest(p_crew) as crew, unnest(p_at) as at, unnest(p_until) as until) r
-      cross join lateral (values (r.at, 1), (r.until, -1)) c(at, by)
+    from (
+      select unnest(p_crew) as crew, unnest(p_at) as at, unnest(p_until) as until,
+        unnest(coalesce(p_times, array_fill(1::bigint, array[coalesce(cardinality(p_crew), 0)]))) as times) r
+      cross join lateral (values (r.at, r.times), (r.until, -r.times)) c(at, by)
     union all
     select r.crew, b.at, 0
     from (select distinct c.crew from unnest(p_crew) c(crew)) r cross join unnest(p_buckets) b(at)),
   level as (
     select c.crew, c.at,
-      sum(c.by) over (partition by c.crew order by c.at, c.by rows unbounded preceding) as at_once
+      sum(c.by) over (partition by c.crew order by c.at, c.by rows unbounded preceding)::bigint as at_once
     from change c)
   select distinct on (l.crew, b.at) l.crew, b.at, l.at, l.at_once
   from level l join (select unnest(p_buckets) as at) b on b.at = date_bin(p_bucket, l.at, p_buckets[1])
   order by l.crew, b.at, l.at_once desc, l.at;
 end;
-comment on function pgrab_internal.load_at_once(text[], timestamptz[], timestamptz[], timestamptz[], interval)
-  is 'Of each bucket of time, by crew: when most runs are at work, and how many.';
+comment on function pgrab_internal.load_at_once(
+  text[], timestamptz[], timestamptz[], bigint[], timestamptz[], interval)
+  is 'Of each bucket of time, by crew: when most runs are at work, and how many. p_times: how many runs each '
+  'stands for (null: one).';
 
 -- Our sessions (db/pg_session.c) do without joins of many rows with many.
 create or replace function pgrab_internal.load_buckets(p_horizon interval, p_bucket interval, p_limit integer)
@@ -60,7 +65,7 @@ begin atomic
     select p.* from bucket b cross join lateral pgrab_internal.load_at_once(
       (select array_agg(r.crew order by r.at, r.until) from run r),
       (select array_agg(r.at order by r.at, r.until) from run r),
-      (select array_agg(r.until order by r.at, r.until) from run r), b.ats, p_bucket) p),
+      (select array_agg(r.until order by r.at, r.until) from run r), null, b.ats, p_bucket) p),
   fired as materialized (
     select r.crew, date_bin(p_bucket, r.at, b.ats[1]) as bucket, count(*) as fires,
       count(*) filter (where r.seconds is null) as unknown, sum(r.seconds) as seconds

@@ -61,39 +61,58 @@ end;
 comment on function pgrab_internal.month_one(pgrab_internal.task, timestamptz) is
   'The coming fires of one task: of each hour the first, and how many there are.';
 
+-- Tasks that fire together, because they have the same schedule, are worked out once.
+create or replace function pgrab_internal.month_tasks(p_until timestamptz, p_limit integer)
+returns table (t pgrab_internal.task, times bigint, names text[], seconds float8)
+language sql stable
+begin atomic
+  select (array_agg(x.t))[1], count(*), (array_agg(x.name order by x.name))[1:5], x.seconds
+  from (
+    select d as t, coalesce(d.name, d.key, d.id::text) as name, d.schedule, d.timezone, d.calendar,
+      d.on_closed, d.kind, extract(epoch from pgrab_tool.usual(d.durations))::float8 as seconds,
+      case when pgrab_internal.schedule_kind(d.schedule) = 'cron' and d.due_at > statement_timestamp()
+          and d.attempt = 0 and d.jitter = '0' and num_nonnulls(d.max_runs, d.ends_at) = 0
+          and not pgrab_internal.under_way(d.status, d.incarnation)
+        then 0 else d.id end as alone
+    from pgrab_tool.due_first(p_until, '{scheduled,claimed,running}', p_limit) d) x
+  group by x.alone, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.seconds;
+end;
+comment on function pgrab_internal.month_tasks(timestamptz, integer) is
+  'What is due until then: one task for all that fire with it and take as long, how many these are, and the '
+  'names of five.';
+
 -- As many hours as the next day has, the others have about, too.  Of two days that is not worth a look.
 create or replace function pgrab_internal.month_days(p_days integer, p_limit integer) returns integer
 language sql stable
 begin atomic
   select case when p_days <= 2 then greatest(p_days, 1) else (
     select least(p_days, 62, greatest(p_limit / greatest(count(*), 1), 1))
-    from pgrab_tool.due_first(
-        statement_timestamp() + interval '1 day', '{scheduled,claimed,running}', p_limit / 4) t
-      cross join lateral pgrab_internal.month_one(t, statement_timestamp() + interval '1 day') f)
+    from pgrab_internal.month_tasks(statement_timestamp() + interval '1 day', p_limit / 4) m
+      cross join lateral pgrab_internal.month_one(m.t, statement_timestamp() + interval '1 day') f)
     end::integer;
 end;
 comment on function pgrab_internal.month_days(integer, integer) is
-  'Of how many days the fires can be told, if of each task each hour counts once.';
+  'Of how many days the fires can be told, if of each schedule each hour counts once.';
 
 create or replace function pgrab_internal.month_runs(p_until timestamptz, p_limit integer)
-returns table (name text, crew text, at timestamptz, until timestamptz, seconds float8, fires bigint)
+returns table (names text[], crew text, at timestamptz, until timestamptz, seconds float8, fires bigint,
+  times bigint)
 language sql stable
 begin atomic
   with fire as materialized (
-    select t.id, coalesce(t.name, t.key, t.id::text) as name, t.kind, t.durations, f.at, f.fires
-    from pgrab_tool.due_first(p_until, '{scheduled,claimed,running}', p_limit / 4) t
-      cross join lateral pgrab_internal.month_one(t, p_until) f
+    select m.names, (m.t).kind as kind, f.at, m.seconds, f.fires * m.times as fires, m.times
+    from pgrab_internal.month_tasks(p_until, p_limit / 4) m
+      cross join lateral pgrab_internal.month_one(m.t, p_until) f
     limit 2 * p_limit),
-  task as materialized (
-    select x.id, extract(epoch from pgrab_tool.usual(x.durations))::float8 as seconds
-    from (select distinct f.id, f.durations from fire f) x),
   crew as materialized (
     select x.kind, pgrab_internal.crew_for(x.kind) as crew from (select distinct f.kind from fire f) x)
-  select f.name, c.crew, f.at, f.at + greatest(t.seconds, 0.001) * interval '1 s', t.seconds, f.fires
-  from fire f join task t on t.id = f.id join crew c on c.kind = f.kind;
+  select f.names, c.crew, f.at, f.at + greatest(f.seconds, 0.001) * interval '1 s', f.seconds, f.fires,
+    f.times
+  from fire f join crew c on c.kind = f.kind;
 end;
 comment on function pgrab_internal.month_runs(timestamptz, integer) is
-  'The first run of each task in each hour until then, and how many more fires that hour has.';
+  'The first run of each schedule in each hour until then, for how many tasks it stands, and how many fires '
+  'that hour has.';
 
 create or replace function pgrab_internal.month_shut(p_from timestamptz, p_until timestamptz)
 returns table (name text, begins_at timestamptz, ends_at timestamptz)
@@ -133,7 +152,8 @@ begin atomic
     select b.at as hour
     from span s cross join generate_series(s.since, s.until - interval '1 hour', '1 hour') b(at)),
   fired as materialized (
-    select r.hour, sum(r.fires)::bigint as fires, count(distinct r.name) as tasks,
+    select r.hour, sum(r.fires)::bigint as fires,
+      (count(distinct r.names[1]) + sum(r.times - 1))::bigint as tasks,
       coalesce(sum(r.fires) filter (where r.seconds is null), 0)::bigint as unknown,
       round(coalesce(sum(r.fires * r.seconds), 0)::numeric, 1)::float8 as seconds
     from run r group by 1),
@@ -143,18 +163,19 @@ begin atomic
       (select array_agg(r.crew order by r.at, r.until) from run r),
       (select array_agg(r.at order by r.at, r.until) from run r),
       (select array_agg(r.until order by r.at, r.until) from run r),
+      (select array_agg(r.times order by r.at, r.until) from run r),
       (select array_agg(b.hour order by b.hour) from bucket b), '1 hour') p
       left join pgrab_internal.scale_crews() s on s.crew = p.crew
     order by p.bucket, p.at_once::float8 / greatest(coalesce(s.slots, 0), 0.5) desc, p.crew),
   beside as materialized ( -- also in the hours into which it reaches
-    select r.crew, r.name, r.at, r.until, h.hour
+    select r.crew, r.names, r.at, r.until, h.hour
     from span s cross join run r
       cross join generate_series(r.hour, least(r.until, s.until), '1 hour') h(hour)),
   named as materialized (
     select x.hour, string_agg(x.name, ', ' order by x.name) as names
     from (
-      select p.hour, r.name, row_number() over (partition by p.hour order by r.name) as n
-      from beside r join peak p on p.hour = r.hour and p.crew = r.crew
+      select p.hour, u.name, row_number() over (partition by p.hour order by u.name) as n
+      from beside r join peak p on p.hour = r.hour and p.crew = r.crew cross join unnest(r.names) u(name)
       where r.at <= p.at and r.until > p.at) x
     where x.n <= 5 group by 1),
   shut as materialized (
@@ -164,8 +185,9 @@ begin atomic
     coalesce(nullif(p.crew, ''), 'workers'), coalesce(p.at_once, 0), coalesce(p.slots, 0), n.names,
     (select string_agg(distinct h.name, ', ') from shut h
       where h.begins_at < b.hour + interval '1 hour' and h.ends_at > b.hour),
-    (select count(*) < 2 * greatest(p_limit, 10) and count(distinct r.name) < greatest(p_limit, 10) / 4
-      from run r)
+    (select count(*) < 2 * greatest(p_limit, 10) from run r) and (
+      select coalesce(sum(x.times), 0) < greatest(p_limit, 10) / 4
+      from (select distinct r.names, r.times from run r) x)
   from bucket b left join fired f on f.hour = b.hour left join peak p on p.hour = b.hour
     left join named n on n.hour = b.hour
   order by b.hour;
@@ -176,5 +198,5 @@ comment on function pgrab.month(text, integer, integer) is
   'is most for, how many runs are at work at once and how many slots there are, and whose runs these are, '
   'five of them. More than the slots: schedules clash. blackouts: which of them the hour meets; the fires '
   'are not moved. Of a task that fires several times in an hour the first stands for all in at_once. '
-  'There are fewer days if there is more to tell than p_limit permits, which counts each task once in each '
-  'hour; complete is false if even so some tasks are left out.';
+  'There are fewer days if there is more to tell than p_limit permits, which counts each schedule once in '
+  'each hour; complete is false if even so some tasks are left out.';

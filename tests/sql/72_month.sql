@@ -1,7 +1,7 @@
 -- The month of schedules: as many fires in each hour as the calendar tells.
 begin;
 \ir nodes.inc
-select plan(14);
+select plan(15);
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at)
 values ('n1', 'h', 1, '1', 'id_hash', 2, '{shell}', '1 s', '1 hour', now(), 1, 'up', now());
@@ -59,6 +59,12 @@ select is((select string_agg(distinct weekday::text, '') from told where blackou
 select is((select bool_and(complete) from told), true, 'and nothing is left out');
 select is((select count(distinct day) between 1 and 4 from pgrab.month('UTC', 31, 72)), true,
   'less days when there is too much to tell');
+insert into pgrab.task (id, name, kind, command, schedule) overriding system value
+select 100 + g, 'same ' || g, 'shell', 'x', '*/5 * * * *' from generate_series(1, 60) g;
+select results_eq($$select count(distinct day), max(tasks) filter (where hour = 12), max(at_once)
+    filter (where hour = 12), max(fires) filter (where hour = 12) from pgrab.month('UTC', 3, 250)$$,
+  $$values (3::bigint, 61::bigint, 61::bigint, 726::bigint)$$,
+  'those that fire together cost as much as one');
 select throws_ok($$select pgrab.month('Europe/Nowhere')$$, '22023', null, 'no such zone');
 select * from finish();
 rollback;
