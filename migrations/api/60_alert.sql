@@ -84,7 +84,9 @@ comment on function pgrab_tool.alert_set_by() is
   'Trigger: the tasks that an alert inserts belong to the role that last wrote its template.';
 create or replace trigger alert_05_set_by before insert or update on pgrab.alert
   for each row execute function pgrab_tool.alert_set_by();
-create or replace trigger alert_10_changed before insert or update on pgrab.alert
+-- Not when an alert by the clock is planned again: its limit, or the right to its kind, may be gone by then.
+create or replace trigger alert_10_changed
+  before insert or update of name, task_like, node_like, template on pgrab.alert
   for each row execute function pgrab_internal.alert_changed();
 
 create or replace function pgrab_internal.alert_text(

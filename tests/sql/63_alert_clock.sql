@@ -1,7 +1,7 @@
 -- Alerts by the clock: alive, digest.
 begin;
 \ir alert.inc
-select plan(25);
+select plan(26);
 set local timezone = 'UTC';
 create function pg_temp.puts(p_name text, p_events text, p_schedule text, p_zone text default 'UTC')
 returns void language sql as $$
@@ -76,6 +76,12 @@ select is((select cardinality(string_to_array(pgrab_internal.digest_facts('d', a
 select pg_temp.puts('both', '{alive,digest,failed}', '@daily');
 update pgrab.alert set enabled = false where name = 'd';
 select matches(pg_temp.comes(), '^both all is well.*; both since ', 'one alert may hear of both');
+insert into pgrab.limit (key, max_running) values ('gone', 1);
+update pgrab.alert set template = template || '{"limit_key": "gone"}' where name = 'd';
+update pgrab.alert set enabled = true;
+delete from pgrab.limit;
+set local client_min_messages = error;
+select matches(pg_temp.comes(), '^both all is well.*; both since ', 'one that cannot be keeps no other back');
 select is((select string_agg(n::text, E'\n') from pgrab_internal.notice n), null, 'nothing is left to tell');
 select * from finish();
 rollback;

@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(42);
+select plan(43);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -460,6 +460,15 @@ select is((select set_by from pgrab.alert where name = 'pgrab_t_submit'), 'pgrab
 update pgrab.alert set template = '{"kind": "noop", "name": "x"}' where name = 'pgrab_t_submit';
 select is((select set_by from pgrab.alert where name = 'pgrab_t_submit'), 'pgrab_t_operator',
   'but writing it does');
+reset role;
+
+-- ----------------------------------------------------------------------------- what nodes ask now and then
+set local role pgrab_t_node;
+\ir ../../src/db/sql/tell.sql
+\g /dev/null
+\ir ../../src/db/sql/waits.sql
+\g /dev/null
+select pass('a node may call all that tells people, and ends waits');
 reset role;
 select * from finish();
 rollback;
