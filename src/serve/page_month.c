@@ -13,14 +13,15 @@
 #define CELL_W    40
 #define CELL_H    20
 #define NAMES_W   90
+#define CLOSED_W  200
 #define SCALE_H   18
 #define LIST_MAX  20
 #define QUIET_MAX 5
 
 struct month {
 	const char *timezone, *day; /* day: the one that is told in full, or NULL */
-	PGresult *r;
-	double most; /* fires of one hour */
+	PGresult *r, *closed;       /* closed: days, with the calendars that they are closed in */
+	double most;                /* fires of one hour */
 };
 
 static double
@@ -98,17 +99,35 @@ put_day_link(struct buf *o, const struct month *m, int row)
 	buf_addf(o, "&amp;day=%s#day\">", text(m->r, row, "cursor"));
 }
 
+/* A band over the whole day, with whose day it is. */
+static void
+put_closed(struct buf *o, const struct month *m, const char *day)
+{
+	int end = NAMES_W + HOURS * CELL_W;
+
+	for (int row = 0; row < PQntuples(m->closed); row++) {
+		if (strcmp(text(m->closed, row, "day"), day) != 0)
+			continue;
+		buf_addf(o,
+		    "<path class=\"shut\" d=\"M%d 19 H%d\"/><text class=\"dim\" x=\"%d\" y=\"14\">closed: ",
+		    NAMES_W, end - 4, end + 4);
+		html_text(o, text(m->closed, row, "calendars"));
+		buf_adds(o, "</text>");
+	}
+}
+
 static void
 put_map(struct call *c, const struct month *m)
 {
 	struct buf *o = &c->out;
-	int days = days_of(m), width = NAMES_W + HOURS * CELL_W;
+	int days = days_of(m), width = NAMES_W + HOURS * CELL_W + CLOSED_W;
 
 	buf_addf(o,
 	    "<div class=\"wide\"><svg class=\"heat\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
 	    "role=\"group\" aria-labelledby=\"heat-t heat-d\"><title id=\"heat-t\">Fires by day and "
 	    "hour</title><desc id=\"heat-d\">The darker, the more fires. An exclamation mark: more runs at "
-	    "once than slots. A bar below: a blackout. The numbers are in the table below.</desc>\n",
+	    "once than slots. A bar below: a blackout. A dashed line below a day: a calendar closes it. The "
+	    "numbers are in the table below.</desc>\n",
 	    width, SCALE_H + days * CELL_H, width, SCALE_H + days * CELL_H);
 	for (int hour = 0; hour < HOURS; hour++)
 		buf_addf(o, "<text x=\"%d\" y=\"12\">%02d</text>", NAMES_W + hour * CELL_W + 8, hour);
@@ -118,13 +137,15 @@ put_map(struct call *c, const struct month *m)
 		buf_addf(o, "\n<g transform=\"translate(0 %d)\">", SCALE_H + day * CELL_H);
 		put_day_link(o, m, row);
 		buf_addf(o, "<text x=\"0\" y=\"14\">%s</text></a>", text(m->r, row, "label"));
+		put_closed(o, m, text(m->r, row, "cursor"));
 		for (; row < end; row++)
 			put_cell(o, m, row);
 		buf_adds(o, "</g>");
 	}
 	buf_adds(o,
 	    "</svg></div>\n<p class=\"dim\">The darker, the more fires. !: a clash, more runs at once "
-	    "than slots, so that some begin late. A bar: a blackout, which moves or skips them. A day "
+	    "than slots, so that some begin late. A bar: a blackout, which moves or skips them. A dashed "
+	    "line: a day that a calendar closes. A day "
 	    "is a link to its hours.</p>\n");
 }
 
@@ -255,7 +276,9 @@ page_month(struct call *c, struct db *db)
 	struct month m = {.timezone = timezone == NULL ? "UTC" : timezone, .day = call_query(c, "day")};
 	const char *params[] = {m.timezone, DAYS_TEXT, "10000"};
 
-	if (page_ask_shared(c, db, "serve_month_page", 3, params, &m.r))
+	if (page_ask_shared(c, db, "serve_month_page", 3, params, &m.r) &&
+	    page_ask_shared(c, db, "serve_closed", 2, params, &m.closed))
 		put_page(c, &m);
 	PQclear(m.r);
+	PQclear(m.closed);
 }

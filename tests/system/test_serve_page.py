@@ -85,12 +85,14 @@ def test_the_month_shows_clashes_and_quiet_hours(db, nodes, serving):
     nodes.start("n1", workers=2)
     for i in range(3):
         db.add(kind="noop", name=f"report {i}", schedule="0 6 * * *", timezone="Asia/Tokyo")
+    db.query("insert into pgrab.calendar (name, closed_weekdays) values ('office <b>', '{sun}')")
     serve = serving()
     page = Visitor(serve).get("/month?timezone=Asia/Tokyo")
     cells = [attrs["class"] for tag, attrs in page.elements if tag == "rect" and "x" in attrs]
     assert 30 <= len(cells) <= 31 and set(cells) == {"h4 hot"}, cells
     assert any(": 3 at once, 2 slots of workers: report 0, report 1, report 2" in "".join(page.words[i:i + 9])
                for i, word in enumerate(page.words) if "06:00" in word), page.words
+    assert page.words.count("closed: office <b>") in (4, 5) and len([1 for tag, a in page.elements if a.get("class") == "shut"]) in (4, 5)
     day = db.one("select (now() at time zone 'Asia/Tokyo')::date + 2")
     rows = Visitor(serve).get(f"/month?timezone=Asia/Tokyo&day={day}")
     assert len([1 for tag, attrs in rows.elements if tag == "td" and attrs.get("data-label") == "at once"]) == 24
