@@ -70,12 +70,13 @@ begin atomic
   from (
     select d as t, coalesce(d.name, d.key, d.id::text) as name, d.schedule, d.timezone, d.calendar,
       d.on_closed, d.kind, extract(epoch from pgrab_tool.usual(d.durations))::float8 as seconds,
-      case when pgrab_internal.schedule_kind(d.schedule) = 'cron' and d.due_at > statement_timestamp()
-          and d.attempt = 0 and d.jitter = '0' and num_nonnulls(d.max_runs, d.ends_at) = 0
+      d.due_at <= statement_timestamp() as late,
+      case when pgrab_internal.schedule_kind(d.schedule) = 'cron' and d.attempt = 0 and d.jitter = '0'
+          and num_nonnulls(d.max_runs, d.ends_at) = 0
           and not pgrab_internal.under_way(d.status, d.incarnation)
         then 0 else d.id end as alone
     from pgrab_tool.due_first(p_until, '{scheduled,claimed,running}', p_limit) d) x
-  group by x.alone, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.seconds;
+  group by x.alone, x.late, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.seconds;
 end;
 comment on function pgrab_internal.month_tasks(timestamptz, integer) is
   'What is due until then: one task for all that fire with it and take as long, how many these are, and the '
