@@ -447,16 +447,15 @@ comment on function pgrab_internal.waiting_tick() is
 -- -------------------------------------------------------------------------------------------------- telling
 
 create or replace function pgrab_internal.alert_covers(
-  p_set_by text, p_owner text, p_source text, p_like text, p_facts jsonb)
+  p_owner text, p_source text, p_like text, p_facts jsonb)
 returns boolean
 language sql stable
 begin atomic
   select coalesce(p_owner = p_facts ->> 'owner', true) and coalesce(p_source = p_facts ->> 'source', true)
-    and (p_set_by = p_facts ->> 'owner' or pgrab_internal.may_operate(p_set_by))
     and coalesce(coalesce(nullif(p_facts ->> 'name', ''), p_facts ->> 'key') like p_like, true);
 end;
-comment on function pgrab_internal.alert_covers(text, text, text, text, jsonb) is
-  'Is this task one of those that an alert is for?';
+comment on function pgrab_internal.alert_covers(text, text, text, jsonb) is
+  'Is this task one of those that an alert is for, if its role may hear of it?';
 
 -- In the order of their names, so that p_after says how far one has come; a task's own template is first.
 -- What is told by the clock has its template, too.
@@ -473,7 +472,8 @@ begin atomic
     and case when p_event in ('node_down', 'node_up')
       then pgrab_internal.may_operate(a.set_by) and coalesce(p_facts ->> 'name' like a.node_like, true)
       else p_event not in ('alive', 'digest')
-        and pgrab_internal.alert_covers(a.set_by, a.owner, a.source, a.task_like, p_facts) end
+        and pgrab_internal.alert_covers(a.owner, a.source, a.task_like, p_facts)
+        and (a.set_by = p_facts ->> 'owner' or pgrab_internal.may_operate(a.set_by)) end
   order by a.name);
 end;
 comment on function pgrab_internal.alerts_for(text, jsonb, jsonb, text) is

@@ -54,19 +54,21 @@ end;
 comment on function pgrab_internal.digest_rows(timestamptz) is
   'What failed, was missed, was slow, was late since then.';
 
--- By the names of tasks, what went wrong most often first.
+-- By the names of tasks, what went wrong most often first.  What a role may is asked once, not for each row.
 create or replace function pgrab_internal.digest_lines(p_alert text)
 returns table (what text, task text, times bigint, why text)
 language sql stable
 begin atomic
   select r.what, c.name, count(*), (array_agg(r.why order by r.at desc))[1]
-  from pgrab.alert a
+  from (
+    select x.*, pgrab_internal.may_operate(x.set_by) as operates
+    from pgrab.alert x where x.name = p_alert offset 0) a
     cross join lateral pgrab_internal.digest_rows(a.told_at) r
     cross join lateral (
       select pgrab_internal.called(r.task_id, r.name, r.key) as name,
         case when a.source is null then null else coalesce(r.source,
           (select t.source from pgrab.task t where t.id = r.task_id), '') end as source) c
-  where a.name = p_alert and pgrab_internal.alert_covers(a.set_by, a.owner, a.source, a.task_like,
+  where (a.operates or a.set_by = r.owner) and pgrab_internal.alert_covers(a.owner, a.source, a.task_like,
     jsonb_build_object('owner', r.owner, 'source', c.source, 'name', r.name, 'key', r.key))
   group by 1, 2;
 end;
@@ -111,6 +113,7 @@ create or replace function pgrab_internal.clock_tick(out told bigint, out next_u
 language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   c_most constant integer := 10;
+  c_until constant timestamptz := clock_timestamp() + interval '200 ms';
   a record;
 begin
   told := 0;
@@ -124,6 +127,7 @@ begin
       next_at = pgrab.next_fire(a.schedule, a.timezone, clock_timestamp())
     where x.name = a.name;
     told := told + 1;
+    exit when clock_timestamp() > c_until;
   end loop;
   if told > 0 then
     perform pg_notify('pgrab', 'alerts');

@@ -1,7 +1,7 @@
 -- Alerts by the clock: alive, digest.
 begin;
 \ir alert.inc
-select plan(26);
+select plan(27);
 set local timezone = 'UTC';
 create function pg_temp.puts(p_name text, p_events text, p_schedule text, p_zone text default 'UTC')
 returns void language sql as $$
@@ -73,6 +73,12 @@ select pg_temp.ends(t.id, 'failed') from pgrab.task t where t.key ~ '^k';
 update pgrab.alert set told_at = now() - interval '1 minute';
 select is((select cardinality(string_to_array(pgrab_internal.digest_facts('d', a.told_at) ->> 'error',
     E'\n')) from pgrab.alert a), 51, 'fifty lines, and that there are more');
+create temp sequence asked;
+create or replace function pgrab_internal.may_operate(p_role text) returns boolean
+language sql as $$select nextval('pg_temp.asked') > 0$$;
+update pgrab.run set owner = 'somebody';
+select pgrab_internal.digest_facts('d', now());
+select is((last_value, is_called)::text, '(1,t)', 'whether others'' may be told is asked once') from asked;
 select pg_temp.puts('both', '{alive,digest,failed}', '@daily');
 update pgrab.alert set enabled = false where name = 'd';
 select matches(pg_temp.comes(), '^both all is well.*; both since ', 'one alert may hear of both');
