@@ -16,6 +16,7 @@
 #define RED  "\033[31m"
 
 #define SPARK_COLUMNS 60 /* a line of them fits 80 columns */
+#define BAR_COLUMNS   50 /* so does this, with the words behind it */
 #define SPARK_ROWS    20 /* a screen that has fewer rows is for the lists */
 
 /* The frame while it is written.  Lines past the last row are dropped. */
@@ -145,7 +146,7 @@ put_slots(struct frame *f, const PGresult *nodes)
 	}
 	if (slots == 0)
 		return;
-	spark_bar(&bar, busy, slots, SPARK_COLUMNS);
+	spark_bar(&bar, busy, slots, BAR_COLUMNS);
 	put_line(f, "", "slots     %s  %d of %d in use", buf_str(&bar), busy, slots);
 	buf_fini(&bar);
 }
