@@ -161,6 +161,17 @@ parse_any(const char *dsn)
 	return all;
 }
 
+/* An address goes with its host: what another host takes the place of must not be where libpq connects. */
+static bool
+is_left(const PQconninfoOption *base, const PQconninfoOption *over, size_t i)
+{
+	if (strcmp(base[i].keyword, "hostaddr") != 0)
+		return true;
+	while (over->keyword != NULL && strcmp(over->keyword, "host") != 0)
+		over++;
+	return over->keyword == NULL || over->val == NULL;
+}
+
 /* Both lists have the same keywords in the same order. */
 char *
 dsn_over(const char *base, const char *over)
@@ -168,8 +179,8 @@ dsn_over(const char *base, const char *over)
 	PQconninfoOption *b = parse_any(base), *o = parse_any(over);
 	struct buf out = {0};
 
-	for (int i = 0; b != NULL && o != NULL && b[i].keyword != NULL; i++) {
-		const char *value = o[i].val != NULL ? o[i].val : b[i].val;
+	for (size_t i = 0; b != NULL && o != NULL && b[i].keyword != NULL; i++) {
+		const char *value = o[i].val != NULL ? o[i].val : is_left(b, o, i) ? b[i].val : NULL;
 
 		if (value != NULL)
 			put_option(&out, b[i].keyword, value);

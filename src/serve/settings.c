@@ -259,21 +259,31 @@ serve_addresses(const struct serve_settings *s)
 	return s->callback_listen != NULL ? s->callback_listen : s->listen;
 }
 
+/* Can each role log in there?  The default login, in its place, would be somebody else's. */
+static bool
+all_log_in(const struct serve_settings *s, size_t database)
+{
+	for (int role = -1; role < (int)s->n_roles; role++) {
+		char *login = serve_login(s, database, role);
+
+		if (login == NULL)
+			return false;
+		free(login);
+	}
+	return true;
+}
+
 /* A role must not come to another's rights by asking for another database. */
 static enum rc
 check_databases(const struct serve_settings *s, struct err *err)
 {
 	for (size_t i = 0; i < s->n_databases; i++) {
 		const struct serve_database *d = &s->databases[i];
-		char *login = d->dsn == NULL ? NULL : serve_login(s, i + 1, -1);
-		bool reads = login != NULL;
 
-		free(login);
-		if (!reads)
+		if (d->dsn == NULL || !all_log_in(s, i + 1))
 			return err_set(err, RC_BAD,
-			    "[database %s]: give dsn, such as host=db2 dbname=app; it and the dsn of the "
-			    "file are "
-			    "key=value or a URI",
+			    "[database %s]: give dsn, such as host=db2 dbname=app; it, the dsn of the file "
+			    "and those of roles are key=value or a URI",
 			    d->name);
 		if (dsn_has_login(d->dsn) && (s->auth == SERVE_TOKEN || s->n_roles > 0))
 			return err_set(err, RC_BAD,

@@ -78,6 +78,8 @@ one_lies_over_another(void **state)
 	    {"postgresql://u@a/b", "host=z port=7", "user='u' dbname='b' host='z' port='7'"},
 	    {"plain", "host=z", "dbname='plain' host='z'"}, {NULL, "dbname='it''s \\\\ \\''", NULL},
 	    {"service='one'", "dbname=c", "service='one' dbname='c'"}, {"", "dbname='a b'", "dbname='a b'"},
+	    {"host=a hostaddr=10.0.0.1", "host=z", "host='z'"},
+	    {"hostaddr=10.0.0.1", "dbname=c", "dbname='c' hostaddr='10.0.0.1'"},
 	    {"host=a", "nonsense=1", NULL}, {"host=a b", "dbname=c", NULL}};
 
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
