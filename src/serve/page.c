@@ -27,26 +27,31 @@ is_here(const struct call *c, const char *path)
 	       (c->uri[n] == '\0' || c->uri[n] == '?' || (n > 1 && c->uri[n] == '/'));
 }
 
-/* The same page of another database.  In single quotes: not to be made a path of this one, see reply.c. */
+/* The same page of another database.  In single quotes: not to be made a path of this one, see prefix.c. */
 static void
 put_databases(struct call *c)
 {
 	const char *page = strncmp(c->uri, "/databases", 10) == 0 ? "/" : c->uri;
-	int n = (int)strcspn(page + 1, "/?") + 1;
+	struct buf path = {0};
+	char *first;
 
 	if (c->set->n_databases == 0)
 		return;
+	first = xmemdup0(page, strcspn(page + 1, "/?") + 1);
+	html_text(&path, first); /* it is what a client sent */
 	buf_addf(&c->out, "<nav aria-label=\"Databases\"><a href='/databases'%s>All databases</a>\n",
 	    strncmp(c->uri, "/databases", 10) == 0 ? " aria-current=\"page\"" : "");
 	for (size_t i = 0; i <= c->set->n_databases; i++) {
 		const char *name = serve_database_name(c->set, i);
 
-		buf_addf(&c->out, "<a href='%s%s%.*s'%s>", i == 0 ? "" : "/db/", i == 0 ? "" : name, n, page,
-		    i == c->database ? " aria-current=\"true\"" : "");
+		buf_addf(&c->out, "<a href='%s%s%s'%s>", i == 0 ? "" : "/db/", i == 0 ? "" : name,
+		    buf_str(&path), i == c->database ? " aria-current=\"true\"" : "");
 		html_text(&c->out, name);
 		buf_adds(&c->out, "</a>\n");
 	}
 	buf_adds(&c->out, "</nav>");
+	buf_fini(&path);
+	free(first);
 }
 
 void

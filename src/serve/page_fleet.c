@@ -8,7 +8,7 @@
 
 #define PATH 1 /* column of fleet_rows() */
 
-/* In single quotes: not to be made a path of this database, see reply.c. */
+/* In single quotes: not to be made a path of this database, see prefix.c. */
 static void
 put_cell(struct call *c, const PGresult *r, int row, int col)
 {

@@ -55,6 +55,7 @@ def test_one_page_has_all_databases_and_none_holds_up_the_others(db, etl, config
     assert "refused" in states["gone"]["error"] and "no answer" in states["hole"]["error"], states
     words = visitor.get("/databases").words
     assert {"main", "etl", "gone", "hole", "away"} <= set(words), words
+    assert "x'onfocus" not in visitor.get("/x'onfocus='y", 404).text, "a path is no markup"
     # everything stays in its database: links, forms, ways back, next pages, the API
     page = visitor.get(f"/db/etl/tasks/{there}")
     paths = {a[name] for _, a in page.elements for name in ("href", "action") if name in a}
@@ -78,7 +79,8 @@ def test_without_sections_there_is_one_database(serving):
     ("[database a/b]\ndsn = dbname=x\n", "a name has letters"), ("[database a]\n", "give dsn"),
     ("[database a]\ndsn = dbname=x\n[database a]\ndsn = dbname=y\n", "given twice"),
     ("auth = token\n[database a]\ndsn = dbname=x user=boss\n", "say only where it is"),
-    ("[role r]\nservice = r\n[database a]\ndsn = service=boss\n", "say only where it is")])
+    ("[role r]\nservice = r\n[database a]\ndsn = service=boss\n", "say only where it is"),
+    ("[role r]\ndsn = user=r nonsense=1\n[database a]\ndsn = dbname=x\n", "those of roles")])
 def test_a_section_that_would_not_do_is_refused(db, tmp_path, text, says):
     (tmp_path / "serve.conf").write_text(text)
     done = run_pgrab("serve", "--config", tmp_path / "serve.conf", dsn=db.dsn, check=False)
