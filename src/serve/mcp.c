@@ -1,5 +1,6 @@
 #include "serve/mcp.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #define LINE_MAX_BYTES (1024 * 1024)
 #define ANSWER_MAX     (256 * 1024) /* an agent pays for each byte that it reads */
 #define ARGS_MAX       8
+#define EXACT_MAX      9007199254740991. /* a double has each whole number up to this */
 
 /* arg: a name; behind a blank, its type where that is not string. */
 struct tool {
@@ -125,15 +127,15 @@ tool_list(bool writes)
 	return result;
 }
 
-/* The argument as the text of a URL.  False: it is neither a string nor a number. */
+/* The argument as the text of a URL.  False: it is neither a string nor a number that is exact: 1.5 must not
+ * become the task 2. */
 static bool
 put_value(struct buf *uri, const cJSON *value)
 {
-	char number[32];
+	double number = cJSON_IsNumber(value) ? value->valuedouble : NAN;
 
-	if (cJSON_IsNumber(value)) {
-		snprintf(number, sizeof number, "%.0f", value->valuedouble);
-		buf_adds(uri, number);
+	if (fabs(number) <= EXACT_MAX && trunc(number) == number) {
+		buf_addf(uri, "%.0f", number);
 		return true;
 	}
 	if (!cJSON_IsString(value))
@@ -166,7 +168,7 @@ build_uri(struct buf *uri, const struct tool *t, const cJSON *args)
 		html_url(uri, arg->string);
 		buf_addc(uri, '=');
 		if (!put_value(uri, arg))
-			return "an argument is a string or a number";
+			return "an argument is a string or a whole number";
 		before = '&';
 	}
 	return NULL;
@@ -185,12 +187,11 @@ ask(struct db *db, const char *method, const char *uri)
 	c->role = CALL_OWN_ROLE;
 	c->uri = xstrdup(uri);
 	TAILQ_INIT(&c->form);
-	if (query == NULL)
-		TAILQ_INIT(&c->query);
-	else if (evhttp_parse_query_str(query + 1, &c->query) != 0)
-		TAILQ_INIT(&c->query);
+	TAILQ_INIT(&c->query);
 	c->route = route_find(c, method, path, &allow);
-	if (c->route == NULL)
+	if (query != NULL && evhttp_parse_query_str(query + 1, &c->query) != 0)
+		call_problem(c, 400, "an argument has no name", NULL);
+	else if (c->route == NULL)
 		call_problem(c, 404, "there is no such task", "Name it by its id, key or name.");
 	else
 		c->route->answer(c, db);
@@ -306,7 +307,8 @@ put(FILE *out, cJSON *id, cJSON *result, int code, const char *why)
 static void
 take(struct db *db, bool writes, const char *line, FILE *out)
 {
-	cJSON *message = cJSON_Parse(line), *id = cJSON_DetachItemFromObjectCaseSensitive(message, "id");
+	cJSON *message = cJSON_ParseWithOpts(line, NULL, true),
+	      *id = cJSON_DetachItemFromObjectCaseSensitive(message, "id");
 	const char *method = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "method")),
 		   *why = method != NULL    ? NULL
 			  : message != NULL ? "this is no request"

@@ -81,7 +81,7 @@ def test_what_is_read(db, nodes, agent):
 
 def test_what_is_refused(db, agent):
     a = agent()
-    for text, code in (("junk", -32700), ("[]", -32600), ("{}", -32600), ('"x"', -32600), ("[" * 5000, -32700), ('{"id": 1, "method": 7}', -32600),
+    for text, code in (("junk", -32700), ('{"id": 1, "method": "ping"} {}', -32700), ("[]", -32600), ("{}", -32600), ('"x"', -32600), ("[" * 5000, -32700), ('{"id": 1, "method": 7}', -32600),
                        ("x" * (1024 * 1024 + 1), -32600), ('{"id": "q", "method": "tools/erase"}', -32601), ('{"id": "q", "method": "tools/call"}', -32602),
                        ('{"id": "q", "method": "tools/call", "params": {"name": "overview", "arguments": 3}}', -32602),
                        ('{"id": "q", "method": "tools/call", "params": {"name": "pause", "arguments": {"task": 1}}}', -32602)):
@@ -92,7 +92,10 @@ def test_what_is_refused(db, agent):
     assert "does not exist" in a.call("task", failed=True, task=987654)["detail"]
     assert "no task has the key or name" in a.call("explain", failed=True, task="'; drop table x; --")["detail"]
     assert a.call("explain", failed=True) == "task: say which, by its id, key or name"
-    assert a.call("tasks", failed=True, status=["parked"]) == "an argument is a string or a number"
+    assert a.call("tasks", failed=True, status=["parked"]) == "an argument is a string or a whole number"
+    for number in (1.5, 1e300, 2**53 + 2):  # none of them is the task that its digits would name
+        assert a.call("explain", failed=True, task=number) == "task: say which, by its id, key or name"
+    assert "no name" in a.call("tasks", failed=True, **{"": "x", "status": "parked"})["detail"]
     assert "whole number from 1 to 1000" in a.call("tasks", failed=True, limit=5000)["detail"]
     db.cluster.superuser(f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'pgrab mcp' and datname = '{db.name}'")
     answers = [a.ask("tools/call", name="overview")["result"]["isError"] for _ in range(2)]
