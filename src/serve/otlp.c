@@ -48,9 +48,8 @@ on_answer(char *data, size_t size, size_t n, void *arg)
 {
 	struct buf *answer = arg;
 
-	if (answer->len + size * n > ANSWER_MAX)
-		return 0;
-	buf_add(answer, data, size * n);
+	if (answer->len + size * n <= ANSWER_MAX) /* the rest is not looked at: the status says enough */
+		buf_add(answer, data, size * n);
 	return size * n;
 }
 
@@ -87,7 +86,7 @@ count_rejected(const struct buf *answer)
 	cJSON *all = cJSON_ParseWithLength(answer->data == NULL ? "" : answer->data, answer->len);
 	const cJSON *partial = cJSON_GetObjectItemCaseSensitive(all, "partialSuccess");
 	const cJSON *n = cJSON_GetObjectItemCaseSensitive(partial, "rejectedSpans");
-	int64_t rejected = cJSON_IsNumber(n)   ? (int64_t)n->valuedouble
+	int64_t rejected = cJSON_IsNumber(n)   ? n->valueint /* however large the number is */
 			   : cJSON_IsString(n) ? strtoll(n->valuestring, NULL, 10)
 					       : 0;
 
@@ -111,6 +110,8 @@ take_answer(struct otlp *o, CURLcode code, const struct buf *answer, int64_t run
 	char why[200];
 
 	curl_easy_getinfo(o->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (code == CURLE_ABORTED_BY_CALLBACK)
+		return false; /* by otlp_stop() */
 	if (code != CURLE_OK)
 		snprintf(why, sizeof why, "the collector cannot be reached: %s", curl_easy_strerror(code));
 	else

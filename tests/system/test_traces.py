@@ -69,7 +69,7 @@ def end_run(db, task, ago="4.9 s", **columns):
 
 def test_runs_are_sent_as_spans(db, serving, collector):
     """To a collector that first is busy, then does not want a part of what it gets, then all of it, and then takes it."""
-    collector.answers = [(503, {}), (200, {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "no"}}), (400, {})]
+    collector.answers = [(503, {}), (200, {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "no"}}), (400, {"long": "x" * 100_000})]
     serve = serving(otlp=collector.url + "/", otlp_headers="x-key=se=cret, x-other=1")
     db.wait("select exists (select from pg_stat_activity where application_name = 'pgrab serve otlp' and state = 'idle')")
     end_run(db, 1, name='first \u00fc"', exit_code=7, outcome="failed", error="why\nnot")
