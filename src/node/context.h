@@ -89,7 +89,7 @@ struct node {
 	_Atomic unsigned bell_times; /* how often it may have begun, or ceased, to say so */
 	_Atomic bool bell_heard;     /* the doorbell is listened to; by control */
 	_Atomic int64_t in_hand;     /* written by the boss */
-	_Atomic int64_t idle_us;     /* when it last had nothing left in hand; by the boss */
+	_Atomic int64_t idle_us;     /* when it last had no work left, by the boss; or registered */
 	/* by crew: how many runs it can have at once, by the boss; and has, by the crew */
 	_Atomic int64_t slots[CREWS_MAX], running[CREWS_MAX];
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */

@@ -118,6 +118,7 @@ without_an_answer_the_node_stops_when_its_lease_ends_and_not_before(void **unuse
 	struct run *r = put_to_work();
 	int64_t old = incarnation(), ends = lease_until(&p.n.lease);
 
+	atomic_store(&p.n.idle_us, 1);
 	server_away_for(60 * US_PER_S);
 	while (fenced_us == 0) {
 		assert_int_equal(incarnation(), old);
@@ -127,6 +128,7 @@ without_an_answer_the_node_stops_when_its_lease_ends_and_not_before(void **unuse
 	}
 	assert_int_equal(fenced_us, ends);
 	assert_true(incarnation() != 0 && incarnation() != old);
+	assert_true(atomic_load(&p.n.idle_us) > 1);
 	assert_true(clock_mono_us() >= server_back_us);
 	assert_int_equal(atomic_load(&p.n.count[COUNT_FENCES]), 1);
 	assert_int_equal(p.n_at_work, 0);

@@ -113,6 +113,7 @@ take_name(struct heartbeat *h, const struct node_holder *holder, struct err *err
 		return rc;
 	atomic_fetch_add(&h->node->bell_times, 1);
 	atomic_store(&h->node->bell_written, true);
+	atomic_store(&h->node->idle_us, clock_mono_us()); /* until now it could not know of any work */
 	atomic_store(&h->node->incarnation, incarnation);
 	if (h->node->keeper != NULL)
 		keeper_vouch(h->node->keeper, id, incarnation);
