@@ -11,6 +11,7 @@
 #include "cli/table.h"
 #include "db/report.h"
 #include "db/schema.h"
+#include "serve/escape.h"
 #include "serve/settings.h"
 
 #define PATIENCE_US (5 * US_PER_S)  /* with each */
@@ -116,11 +117,9 @@ add_object(PGresult *all, const struct one *o, int row)
 {
 	struct buf object = {0};
 
-	/* A name has no character that JSON escapes, see is_plain() in serve/settings.c; a title may. */
-	buf_adds(&object, "{\"database\":\"");
-	for (const char *p = o->name; *p != '\0'; p++)
-		buf_addf(&object, strchr("\"\\", *p) != NULL ? "\\%c" : "%c", *p);
-	buf_addf(&object, "\",%s", db_text(o->rows, row, 0) + 1);
+	buf_adds(&object, "{\"database\":");
+	json_text(&object, o->name);
+	buf_addf(&object, ",%s", db_text(o->rows, row, 0) + 1);
 	set(all, PQntuples(all), 0, buf_str(&object));
 	buf_fini(&object);
 }

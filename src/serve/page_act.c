@@ -16,15 +16,6 @@ act(struct call *c, struct db *db, const char *sql, int n, const char *const *pa
 	return ok;
 }
 
-/* A field that was left empty is NULL. */
-static const char *
-filled(const struct call *c, const char *name)
-{
-	const char *value = call_form(c, name);
-
-	return value != NULL && *value != '\0' ? value : NULL;
-}
-
 static bool
 chosen(const struct call *c, const char *action)
 {
@@ -87,7 +78,7 @@ page_act_signal(struct call *c, struct db *db)
 void
 page_act_answer(struct call *c, struct db *db)
 {
-	const char *params[3] = {c->part[0], call_form(c, "outcome"), filled(c, "text")};
+	const char *params[3] = {c->part[0], call_form(c, "outcome"), call_form(c, "text")};
 
 	if (act(c, db, "cli_resolve", 3, params))
 		page_back(c, "/tasks");
@@ -155,10 +146,10 @@ page_act_limit(struct call *c, struct db *db)
 static bool
 add_blackout(struct call *c, struct db *db)
 {
-	const char *action = filled(c, "do");
-	const char *params[] = {filled(c, "name"), filled(c, "lasts"), filled(c, "schedule"),
-	    filled(c, "from"), filled(c, "timezone"), filled(c, "task_like"), NULL, NULL,
-	    action != NULL ? action : "hold", filled(c, "note")};
+	const char *action = call_form(c, "do");
+	const char *params[] = {call_form(c, "name"), call_form(c, "lasts"), call_form(c, "schedule"),
+	    call_form(c, "from"), call_form(c, "timezone"), call_form(c, "task_like"), NULL, NULL,
+	    action != NULL ? action : "hold", call_form(c, "note")};
 
 	if (params[1] == NULL)
 		call_problem(c, 400, "how long does it last?", "For example 2h, or 1 day 6 hours.");
@@ -173,7 +164,7 @@ add_blackout(struct call *c, struct db *db)
 void
 page_act_blackout(struct call *c, struct db *db)
 {
-	const char *name = filled(c, "name");
+	const char *name = call_form(c, "name");
 
 	if (chosen(c, "end") && name == NULL)
 		call_problem(c, 400, "the blackout has no name", NULL);
