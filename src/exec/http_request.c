@@ -337,10 +337,10 @@ http_request_headers(const struct http_request *r, const struct pgrab_run *run)
 	    {"User-Agent", agent},
 	    {"Connection", "close"},
 	    {"Expect", ""}, /* leaves it out: waiting for "100 Continue" only costs a second */
-	    {"Pgrab-Task-Id", task_id},
+	    {"Pgrab-Task", task_id},
 	    {"Pgrab-Attempt", attempt},
 	    {"Pgrab-Fence", run->fence},
-	    {"Pgrab-Fire-At", run->fire_at},
+	    {"Pgrab-Fire", run->fire_at},
 	    {"Idempotency-Key", key},
 	};
 	struct curl_slist *list = NULL;

@@ -102,7 +102,7 @@ class Accept(http.server.BaseHTTPRequestHandler):
         server, headers = self.server, self.headers
         self.rfile.read(int(headers["Content-Length"]))
         _, how, name = self.path.split("/")
-        request = Request(name, headers["Pgrab-Fire-At"], headers["Pgrab-Token"], time.time())
+        request = Request(name, headers["Pgrab-Fire"], headers["Pgrab-Token"], time.time())
         first = not any(r.name == name for r in server.requests)
         server.requests.append(request)
         answer = functools.partial(server.later, request=request, url=headers["Pgrab-Callback"])

@@ -81,7 +81,7 @@ def test_a_receiver_calls_back(db, nodes, receiver, door):
     for task in tasks:
         awaits(db, task)
     assert db.one("select count(*) from pgrab.hold") == 0 or db.one("select running from pgrab.node") == 0
-    urls = {int(c["Pgrab-Task-Id"]): c["Pgrab-Callback"] for c in calls}
+    urls = {int(c["Pgrab-Task"]): c["Pgrab-Callback"] for c in calls}
     assert sorted(urls) == sorted(tasks) and all(urls[t].startswith(f"{door.url}/callback/{t}/") for t in tasks)
     assert db.one("select pgrab.why(%s)", tasks[0]) == "waits for the answer to its request"
     assert post(urls[tasks[0]], {"progress": 40, "text": "half"}) == (200, {"status": "waiting"})
@@ -144,7 +144,7 @@ def test_without_a_door_only_sql_answers_and_the_node_says_so(db, nodes, receive
     calls = [receiver.calls.get(timeout=20) for _ in tasks]
     assert all("Pgrab-Token" in c and "Pgrab-Callback" not in c for c in calls)
     for call in calls:
-        assert db.one("select pgrab.resolve(%s, %s, '{\"outcome\": \"succeeded\"}')", int(call["Pgrab-Task-Id"]), call["Pgrab-Token"]) == "succeeded"
+        assert db.one("select pgrab.resolve(%s, %s, '{\"outcome\": \"succeeded\"}')", int(call["Pgrab-Task"]), call["Pgrab-Token"]) == "succeeded"
     assert node.log().count("no_callback_url") == 1
 
 
@@ -167,7 +167,7 @@ def test_the_wait_outlives_its_node_and_ends_with_its_timeout(db, nodes, receive
     urls = {}
     while len(urls) < 3:
         call = receiver.calls.get(timeout=20)
-        urls[int(call["Pgrab-Task-Id"])] = call["Pgrab-Callback"]
+        urls[int(call["Pgrab-Task"])] = call["Pgrab-Callback"]
     assert "202" in db.wait_run(refused).error, "what is not expected is not accepted"
     awaits(db, kept), awaits(db, late)
     node.kill9()

@@ -27,10 +27,10 @@ http_get_succeeds_with_status_and_output(void **state)
 	assert_string_equal(buf_str(&host.output), "hello");
 	assert_true(was_sent("GET /ok HTTP/1.1\r\n"));
 	assert_true(was_sent(agent));
-	assert_true(was_sent("\r\nPgrab-Task-Id: 42\r\n"));
+	assert_true(was_sent("\r\nPgrab-Task: 42\r\n"));
 	assert_true(was_sent("\r\nPgrab-Attempt: 2\r\n"));
 	assert_true(was_sent("\r\nPgrab-Fence: 77-3\r\n"));
-	assert_true(was_sent("\r\nPgrab-Fire-At: 2026-11-21T05:00:00.000000Z\r\n"));
+	assert_true(was_sent("\r\nPgrab-Fire: 2026-11-21T05:00:00.000000Z\r\n"));
 	assert_true(was_sent("\r\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n"));
 	assert_true(was_sent("\r\nIdempotency-Key: 42-2026-11-21T05:00:00.000000Z\r\n"));
 	assert_false(was_sent("Expect:"));
