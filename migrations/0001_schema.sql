@@ -1401,7 +1401,7 @@ create table pgrab.alert (
   constraint alert_events_check check (
     events <@ '{succeeded,failed,parked,recovered,overdue,missed,waiting,slow,broken,mended,node_down,node_up,
       alive,digest}'
-    and cardinality(events) > 0 and array_position(events, null) is null),
+    and cardinality(events) between 1 and 20 and array_position(events, null) is null),
   constraint alert_after_check check (
     case when 'waiting' = any (events) then coalesce(after > '0', false) else after is null end),
   constraint alert_schedule_check check ((events && '{alive,digest}') = (schedule is not null)),

@@ -13,18 +13,23 @@ end $$;
 comment on function pgrab_internal.refuse(text, text, text) is
   'Refuses a value of a task with an error that says what would be right.';
 
--- LIKE refuses such a pattern only when it meets a text, which may be somebody else's task.
+-- LIKE refuses such a pattern only when it meets a text, which may be somebody else's task.  A name has 1000
+-- bytes at most, and nodes compare it with each pattern.
 create or replace function pgrab_internal.like_check(p_whose text, p_like text) returns void
 language plpgsql as $$
 begin
-  if p_like ~ E'^([^\\\\]|\\\\.)*\\\\$' then
+  if octet_length(p_like) > 2000 then
+    raise exception using errcode = '22023',
+      message = format('the pattern of %s cannot be %s bytes long', p_whose, octet_length(p_like)),
+      hint = 'A pattern for LIKE may be at most 2000 bytes long.';
+  elsif p_like ~ E'^([^\\\\]|\\\\.)*\\\\$' then
     raise exception using errcode = '22025',
       message = format('the pattern of %s cannot be %s', p_whose, quote_literal(left(p_like, 200))),
       hint = 'A backslash makes the next character an ordinary one, so it cannot be the last.';
   end if;
 end $$;
 comment on function pgrab_internal.like_check(text, text) is
-  'Refuses a pattern for LIKE that ends in the middle of a character.';
+  'Refuses a pattern for LIKE that is too long, or ends in the middle of a character.';
 
 create or replace function pgrab_internal.args_flat(p_value jsonb) returns boolean
 language sql immutable parallel safe

@@ -1,7 +1,7 @@
 -- What people are told of tasks: pgrab.alert and on_failure.
 begin;
 \ir alert.inc
-select plan(69);
+select plan(71);
 set local timezone = 'UTC';
 
 insert into pgrab.task (id, key, kind, schedule, max_attempts) overriding system value values
@@ -227,6 +227,11 @@ select throws_ok($$insert into pgrab.alert (name, task_like, template) values
 select throws_ok($$insert into pgrab.alert (name, node_like, template) values
   ('x', '\', '{"kind": "noop"}')$$,
   '22025', null, 'or node');
+select throws_ok($$insert into pgrab.alert (name, task_like, template)
+    values ('x', repeat('%_', 1001), '{"kind": "noop"}')$$, '22023',
+  'the pattern of alert ''x'' cannot be 2002 bytes long', 'nor one that nodes would read for minutes');
+select throws_ok($$insert into pgrab.alert (name, events, template)
+    values ('x', array_fill('failed'::text, array[21]), '{"kind": "noop"}')$$, '23514', null, 'nor events');
 select lives_ok($$insert into pgrab.alert (name, task_like, template) values
   ('x', '%\\', '{"kind": "noop"}')$$,
   'a backslash that is meant');
