@@ -88,7 +88,8 @@ begin atomic
     'failures', coalesce((select sum(l.times) from line l where l.what = 'failed'), 0),
     'text', format('since %s: %s', pgrab_internal.cut(p_since), coalesce(
       (select string_agg(w.said, ', ' order by w.what) from word w), 'nothing failed, was late or slow')),
-    'error', (select string_agg(case when l.no > 50 then '...' else format('%s %s %s: %s', l.task, l.what,
+    'error', (select string_agg(case when l.no > 50 then '...' else format('%s %s %s: %s',
+        pgrab_internal.brief(l.task, 200), l.what,
         case l.times when 1 then 'once' else l.times || ' times' end, pgrab_internal.brief(l.why, 200)) end,
       E'\n' order by l.no) from line l where l.no <= 51)));
 end;
