@@ -105,7 +105,8 @@ fleet_rows(struct fleet *f, const struct serve_settings *set_)
 	PTHREAD_OK(pthread_mutex_lock(&f->lock));
 	for (size_t i = 0; i < f->n; i++) {
 		set(all, (int)i, 0, serve_database_name(set_, i));
-		snprintf(path, sizeof path, i == 0 ? "" : "/db/%s", serve_database_name(set_, i));
+		snprintf(path, sizeof path, "%s%s", i == 0 ? "" : "/db/",
+		    i == 0 ? "" : serve_database_name(set_, i));
 		set(all, (int)i, 1, path);
 		put_known(all, (int)i, &f->known[i]);
 	}

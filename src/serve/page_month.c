@@ -272,8 +272,8 @@ put_page(struct call *c, struct month *m)
 void
 page_month(struct call *c, struct db *db)
 {
-	const char *timezone = call_query(c, "timezone");
-	struct month m = {.timezone = timezone == NULL ? "UTC" : timezone, .day = call_query(c, "day")};
+	const char *zone = call_query(c, "timezone");
+	struct month m = {.timezone = zone == NULL ? "UTC" : zone, .day = call_query(c, "day")};
 	const char *params[] = {m.timezone, DAYS_TEXT, "10000"};
 
 	if (page_ask_shared(c, db, "serve_month_page", 3, params, &m.r) &&
