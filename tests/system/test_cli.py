@@ -504,7 +504,7 @@ def test_forecast_of_the_load(db, nodes, serving):
     assert "cannot tell the load of" in fails(1, "forecast", "7d", "--load", "--bucket", "1s", dsn=db.dsn)
     serve = serving()
     assert [r for r in serve.api("GET", "/load") if r["fires"]] == told
-    assert serve.get("/").text.count("3 fires, at most 3 at once: a, b, c") == 1
+    assert serve.get("/").text.count("3 fires, at most 3 at once, 2 slots of workers: a, b, c") == 1
     serve.api("GET", "/load?bucket=nothing", status=400)
 
 

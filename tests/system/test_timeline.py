@@ -39,6 +39,19 @@ def test_a_night_is_drawn_and_its_moments_are_told(db, nodes, serving):
     assert any("vacuum" == words for words in by_task.words)
 
 
+def test_a_link_waited_for_its_parents(db, serving):
+    past(db, "2026-03-01 01:00Z", 3600, "load")
+    past(db, "2026-03-01 02:10Z", 60, "merge", waited=4200)
+    db.query("update pgrab.run set chain_id = 7, task_id = case name when 'merge' then 2 else 1 end, definition = '{\"parent_id\": 1}'")
+    serve = serving()
+
+    def merge(at):
+        (row,) = [a for a in serve.api("GET", "/moment?at=" + quote(at)) if a["name"] == "merge"]
+        return row["status"], row["since"][11:16], row["waited_for"]
+    assert merge("2026-03-01 01:30Z") == ("waiting", "01:00", "waited for load")
+    assert merge("2026-03-01 02:05Z") == ("waiting", "02:00", "n1 had 0 runs")
+
+
 def test_a_window_with_very_many_runs_is_drawn_in_parts(db, nodes, serving):
     db.query(RUN + """select n, 1, 1, 1, 'n' || n % 3, at, at, at, at + interval '0.1 s', at, 1,
       case when n % 10 = 0 then 'failed' else 'succeeded' end, 'noop', current_user, 'task ' || n % 100

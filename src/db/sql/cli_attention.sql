@@ -1,7 +1,7 @@
--- Serves: pgrab status.  What needs attention, one line each.  The reasons are those of the first two hundred
+-- Serves: pgrab status.  What needs attention, one line each.  The reasons are those of the first fifty
 -- late tasks and the first thousand failing ones.  Returns one line more than is shown.
 with late as (
-  select l.id, l.name, l.kind, l.late_by, l.why from pgrab.late l limit 200),
+  select l.id, l.name, l.kind, l.late_by, l.why from pgrab.late l limit 50),
 failing as (
   select f.*, count(*) over () as all,
     row_number() over (order by f.status = 'parked' desc, f.since desc) as n
@@ -44,7 +44,7 @@ from (
   from pgrab.nodes n where n.state = 'silent'
   union all
   select 3, count(*), 'late', format('%s %s late: %s (for up to %s; for example %s)',
-    count(*) || case when sum(count(*)) over () = 200 then '+' else '' end,
+    count(*) || case when sum(count(*)) over () = 50 then '+' else '' end,
     case count(*) when 1 then 'task' else 'tasks' end, l.why, max(l.late_by),
     (array_agg(coalesce(l.name, l.kind || ' ' || l.id) order by l.id))[1])
   from late l group by l.why
