@@ -58,6 +58,16 @@ def test_nodes_work_on_while_migrate_replaces_the_functions(db, nodes):
     assert one.running() and two.running()
 
 
+def test_what_a_run_took_is_recorded_after_a_migrate(db, nodes):
+    """The session of the finisher has prepared its statement, as it does in the end: the types that it names are others then."""
+    nodes.start("n1", allow="shell", **PATIENT)
+    for i in range(10):
+        if i == 9:
+            run_pgrab("migrate", "--force", dsn=db.dsn)
+        assert db.wait_run(db.add(kind="shell", command="echo"), timeout=15).outcome == "succeeded"
+    assert db.one("select count(*) from pgrab.run where memory_bytes > 0") == 10
+
+
 def test_a_node_goes_on_under_the_functions_of_a_newer_program(db, nodes, newer):
     node = nodes.start("n1", **PATIENT)
     changing = subprocess.Popen(["psql", "-qX1", "-v", "ON_ERROR_STOP=1", "-f", newer, db.dsn], env=clean_env(), stderr=subprocess.PIPE, text=True)

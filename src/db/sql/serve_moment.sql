@@ -1,6 +1,6 @@
 -- Serves: GET /api/v1/moment, the page Timeline.  What was running at a moment, and what was waiting for
--- what: a link of a chain for its parents first.  Looked at are the first 10,000 runs that ended after it, and
--- what runs now.  Plan: run_finished_idx; run_chain_idx for the parents of a link.  $1 the moment.
+-- what: a link of a chain for its parents first.  Looked at are the first 10,000 runs that ended after it,
+-- and what runs now.  Plan: run_finished_idx; run_chain_idx for the parents of a link.  $1 the moment.
 with asked as materialized (select coalesce(pgrab_tool.moment($1::text), statement_timestamp()) as at),
 near as materialized (
   select r.*
