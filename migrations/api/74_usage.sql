@@ -20,7 +20,7 @@ begin atomic
       when 'node' then r.node else pgrab_internal.usage_refuse(p_by) end,
     count(*), count(*) filter (where r.outcome not in ('succeeded', 'waited')),
     coalesce(round(sum(t.took)::numeric, 3), 0)::float8,
-    coalesce(round(sum(r.cpu_seconds::float8)::numeric, 3), 0)::float8,
+    round(sum(r.cpu_seconds::float8)::numeric, 3)::float8,
     coalesce(round(sum(t.took) filter (where r.kind = 'sql')::numeric, 3), 0)::float8,
     max(r.memory_bytes), coalesce(sum(coalesce(r.output_bytes, octet_length(r.output))), 0)::bigint
   from pgrab.run r
@@ -33,6 +33,7 @@ begin atomic
 end;
 comment on function pgrab.usage(text, interval, interval) is
   'What the runs that have ended within p_within have taken, for each owner (p_by: owner, key, name, kind, '
-  'node) and bucket of time: how many there were, how long they took, their processor time, the time of the '
+  'node) and bucket of time: how many there were, how long they took, their processor time (null: nobody '
+  'knows, as of handlers), the time of the '
   'database that sql tasks took, the most memory of one run, and how much they printed. Reads all of that '
   'history.';

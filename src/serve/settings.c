@@ -315,9 +315,13 @@ check(const struct serve_settings *s, struct err *err)
 		return RC_BAD;
 	if (n == 0)
 		return err_set(err, RC_BAD, "listen: no address; for example 127.0.0.1:8080");
-	if (s->otlp != NULL && strncmp(s->otlp, "http://", 7) != 0 && strncmp(s->otlp, "https://", 8) != 0)
+	if (s->otlp != NULL &&
+	    ((strncmp(s->otlp, "http://", 7) != 0 && strncmp(s->otlp, "https://", 8) != 0) ||
+		strstr(s->otlp, "/v1/traces") != NULL))
 		return err_set(err, RC_BAD,
-		    "otlp: \"%.100s\" is not an address; use http://HOST:4318, without /v1/traces", s->otlp);
+		    "otlp: \"%.100s\" is not the address of a collector; use http://HOST:4318, without "
+		    "/v1/traces",
+		    s->otlp);
 	for (size_t i = 0; i < s->n_roles; i++) {
 		if ((s->roles[i].dsn == NULL) == (s->roles[i].service == NULL))
 			return err_set(

@@ -34,7 +34,7 @@ def test_the_python_of_the_page(db, nodes):
 def test_the_queue_for_tests():
     import pgrab_handler
     pgrab_handler.task("order")(lambda order_id: order_id)
-    exec(part("python", "FakeQueue(call)"), {})
+    exec(part("python", "FakeQueue(call)").replace("import handlers ", "pass "), {})
 
 
 @pytest.mark.deadline(120)

@@ -176,7 +176,7 @@ export class Batch {
  * schedules, limits, calendars or timeouts, and refuses them.
  */
 export class FakeQueue extends Queue {
-  static known = ['kind', 'args', 'name', 'key', 'run_at', 'priority', 'max_attempts', 'backoff', 'backoff_max', 'parent_id', 'parents', 'run_if',
+  static known = ['kind', 'args', 'command', 'name', 'key', 'run_at', 'priority', 'max_attempts', 'backoff', 'backoff_max', 'parent_id', 'parents', 'run_if',
     'wait_for', 'batch', 'source', 'timeout', 'keep', 'delivery', 'traceparent']
 
   /** @param {(kind: string, args: object, context: object) => Promise<unknown>} handle as call() of pgrab-handler.mjs @param {Date} [now] */
@@ -246,7 +246,7 @@ export class FakeQueue extends Queue {
     try {
       const parents = Object.fromEntries(t.parents.map(parent => [parent.name ?? parent.id, parent.result.value]))
       const value = await this.handle(t.kind, t.args, {
-        id: t.id, attempt: t.attempt, parents, signal: t.signals.get(t.wait_for), traceparent: t.traceparent })
+        id: t.id, command: t.command, attempt: t.attempt, parents, signal: t.signals.get(t.wait_for), traceparent: t.traceparent })
       t.result = { outcome: 'succeeded', value: value ?? null, error: null }
     } catch (e) {
       const retry = e.retry ?? 'default'

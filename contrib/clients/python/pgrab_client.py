@@ -351,7 +351,7 @@ class FakeQueue(Queue):
     refuses them.
     """
 
-    KNOWN = {"kind", "args", "name", "key", "run_at", "priority", "max_attempts", "backoff", "backoff_max", "parent_id", "parents", "run_if",
+    KNOWN = {"kind", "args", "command", "name", "key", "run_at", "priority", "max_attempts", "backoff", "backoff_max", "parent_id", "parents", "run_if",
              "wait_for", "batch", "source", "timeout", "keep", "delivery", "traceparent"}
 
     def __init__(self, handle: Callable[..., Any], now: Optional[datetime] = None) -> None:
@@ -424,6 +424,8 @@ class FakeQueue(Queue):
             return
         row.attempt += 1
         context: dict[str, Any] = {"id": row.id, "attempt": row.attempt}
+        if values.get("command") is not None:
+            context["command"] = values["command"]
         if values.get("wait_for") is not None:
             context["signal"] = row.signals[values["wait_for"]]
         if values.get("traceparent") is not None:
