@@ -148,7 +148,7 @@ finish(struct lane *l, int64_t begun_us)
 {
 	enum { ID, VERSION, INCARNATION, BEGUN, ENDED, EXIT, OUTPUT, CUT, OUTCOME, ERROR, RETRY, ARRAYS };
 	struct pgarray a[ARRAYS] = {0};
-	const char *params[ARRAYS + 2];
+	const char *params[ARRAYS + 3];
 	int64_t ago_us = clock_mono_us() - begun_us;
 
 	for (int i = 0; i < l->n_rows; i++) {
@@ -170,8 +170,9 @@ finish(struct lane *l, int64_t begun_us)
 	params[OUTCOME + 1] = NODE_NAME;
 	for (int i = OUTCOME; i < ARRAYS; i++)
 		params[i + 2] = pgarray_str(&a[i]);
+	params[ARRAYS + 2] = NULL; /* nobody knows what a noop took */
 
-	PGresult *res = query(l, "finish", ARRAYS + 2, params);
+	PGresult *res = query(l, "finish", ARRAYS + 3, params);
 
 	if (PQntuples(res) != l->n_rows) {
 		fprintf(stderr, "floor: %d of %d runs could be finished\n", PQntuples(res), l->n_rows);
