@@ -152,12 +152,15 @@ begin atomic
   bucket as materialized (
     select b.at as hour
     from span s cross join generate_series(s.since, s.until - interval '1 hour', '1 hour') b(at)),
-  fired as materialized (
-    select r.hour, sum(r.fires)::bigint as fires,
-      (count(distinct r.names[1]) + sum(r.times - 1))::bigint as tasks,
-      coalesce(sum(r.fires) filter (where r.seconds is null), 0)::bigint as unknown,
-      round(coalesce(sum(r.fires * r.seconds), 0)::numeric, 1)::float8 as seconds
-    from run r group by 1),
+  fired as materialized ( -- in the hour that has begun the next fire of a task has a row of its own
+    select x.hour, sum(x.fires)::bigint as fires, sum(x.times)::bigint as tasks,
+      coalesce(sum(x.unknown), 0)::bigint as unknown,
+      round(coalesce(sum(x.seconds), 0)::numeric, 1)::float8 as seconds
+    from (
+      select r.hour, sum(r.fires) as fires, max(r.times) as times,
+        sum(r.fires) filter (where r.seconds is null) as unknown, sum(r.fires * r.seconds) as seconds
+      from run r group by r.hour, r.names[1]) x
+    group by 1),
   peak as materialized (
     select distinct on (p.bucket) p.bucket as hour, p.crew, p.at, p.at_once, coalesce(s.slots, 0) as slots
     from pgrab_internal.load_at_once(
