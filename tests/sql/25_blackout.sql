@@ -240,7 +240,8 @@ insert into pgrab.task (key, kind, schedule, misfire) values ('f', 'noop', '*/30
 select is((select count(*) from pgrab.forecast('8 days') f
     where f.fire_at >= b.begins_at and f.fire_at < b.ends_at), 0::bigint, 'forecast: nothing in a window')
 from pgrab.blackout b;
-select is((select string_agg(node, ', ') from pgrab.forecast('8 days') f where f.fire_at = b.ends_at),
+select is((select string_agg(node, ', ' order by node) from pgrab.forecast('8 days') f
+    where f.fire_at = b.ends_at),
   '(after blackout weekly), (no node can)', 'and one at its end') from pgrab.blackout b;
 select is((select count(*) from pgrab.forecast('8 days') f where f.fire_at = b.ends_at and node ~ 'weekly'),
     1::bigint, 'one stands for those that are too late by then') from pgrab.blackout b;
