@@ -180,8 +180,8 @@ comment on column pgrab.task.jitter is
 comment on column pgrab.task.expect_within is
   'It should succeed at least this often; when it does not, pgrab.overdue lists it. Null: no expectation.';
 comment on column pgrab.task.slow_after is
-  'A run that takes longer than this is slow: alerts and digests tell of it. Null: longer than three times '
-  'what 95 % of its last 32 runs took, if it had five, and than ten seconds.';
+  'A run that takes longer than this is slow: alerts and digests tell of it. Null: one that takes longer '
+  'than ten seconds and than three times what 95 % of its last 32 successes took, once there are five.';
 comment on column pgrab.task.stall_after is
   'A run that shows no sign of life for this long (no output, no progress) is stopped, as timed_out. For a '
   'sql task that reports no progress it is a second timeout. Null: only `timeout` counts.';

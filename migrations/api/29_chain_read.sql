@@ -365,14 +365,22 @@ comment on function pgrab_tool.chain_of(bigint) is
   'The chain that a task is, or last was, a link of, drawn as in pgrab.chains, all its roots in one pass.';
 
 -- What a chain looks like is read with the rights of pgrab's owner: so first the caller must see some of it.
+create or replace function pgrab_internal.chain_seen(p_chain_id bigint) returns bigint
+language sql stable
+begin atomic
+  select p_chain_id
+  where exists (select from pgrab.chain c where c.chain_id = p_chain_id)
+    or exists (select from pgrab.run r where r.chain_id = p_chain_id);
+end;
+comment on function pgrab_internal.chain_seen(bigint) is
+  'The run of a chain, if the caller sees anything of it.';
+
 create or replace function pgrab.chain_run(p_chain_id bigint)
 returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text,
   started_at timestamptz, finished_at timestamptz, path bigint[])
 language sql stable
 begin atomic
-  select l.* from pgrab_internal.chain_tree(case
-    when exists (select from pgrab.chain c where c.chain_id = p_chain_id)
-      or exists (select from pgrab.run r where r.chain_id = p_chain_id) then p_chain_id end) l;
+  select l.* from pgrab_internal.chain_tree(pgrab_internal.chain_seen(p_chain_id)) l;
 end;
 comment on function pgrab.chain_run(bigint) is
   'One run of a chain (pgrab.chain_runs), past or present, drawn as in pgrab.chains: order by path. A link '
@@ -516,9 +524,7 @@ returns table (id bigint, name text, kind text, status text, outcome text, depth
   started_at timestamptz, finished_at timestamptz, waited float8, seconds float8, critical boolean)
 language sql stable
 begin atomic
-  select l.* from pgrab_internal.chain_graph(case
-    when exists (select from pgrab.chain c where c.chain_id = p_chain_id)
-      or exists (select from pgrab.run r where r.chain_id = p_chain_id) then p_chain_id end) l;
+  select l.* from pgrab_internal.chain_graph(pgrab_internal.chain_seen(p_chain_id)) l;
 end;
 comment on function pgrab.chain_graph(bigint) is
   'One run of a chain (pgrab.chain_runs) with its parents and times: how many links are above each; waited: '

@@ -150,9 +150,8 @@ comment on column pgrab.due.node is 'The node that claimed it.';
 create or replace view pgrab.running as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.attempt, n.name as node,
   date_trunc('second', statement_timestamp() - t.started_at) as running_for, t.timeout, l.progress,
-  coalesce(pgrab_internal.brief(l.progress_text, 30), 'steps done: ' || t.steps) as doing,
-  date_trunc('second', statement_timestamp() - l.stopping_at) as stopping,
-  pgrab_tool.usual(t.durations) as usual
+  coalesce(pgrab_internal.brief(l.progress_text, 30), 'steps done: ' || t.steps) as progress_text,
+  date_trunc('second', statement_timestamp() - l.stopping_at) as stopping
 from pgrab_tool.in_hand() t
 left join pgrab.node n on n.id = t.node_id
 left join pgrab.live l
@@ -170,14 +169,12 @@ comment on column pgrab.running.timeout is 'When it has run for this long it is 
 comment on column pgrab.running.progress is
   'How far it is, in percent, as reported by a line `pgrab: progress 42 copying` in its output. Null: it '
   'has not said.';
-comment on column pgrab.running.doing is
+comment on column pgrab.running.progress_text is
   'What it is doing, as it reported; the first 30 characters. If it has not: how many steps (pgrab.step) its '
   'fire has done.';
 comment on column pgrab.running.stopping is
   'How long ago it was told to stop. Until it has certainly ended, no node starts it again; `pgrab doctor` '
   'says what it waits for. Null: it was not told to stop.';
-comment on column pgrab.running.usual is
-  'How long it usually takes: the median of its last 32 successes. Null: it has not succeeded before.';
 
 create or replace view pgrab.late as
 select t.id, coalesce(t.name, t.key) as name, t.kind,

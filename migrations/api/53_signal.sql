@@ -228,7 +228,7 @@ comment on function pgrab_internal.waits_tick(integer) is
 create or replace view pgrab.waits as
 select t.id, coalesce(t.name, t.key) as name, t.kind, coalesce(w.name, '(answer)') as waits_for,
   date_trunc('second', w.since) as since, date_trunc('second', w.until) as until, t.signal_by, t.paused,
-  w.progress, pgrab_internal.brief(w.progress_text, 30) as doing
+  w.progress, pgrab_internal.brief(w.progress_text, 30) as progress_text
 from pgrab.wait w join pgrab.task t on t.id = w.task_id
 where case when w.name is null then pgrab_internal.awaits(t.status, t.incarnation)
   else pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation) end;
@@ -250,4 +250,4 @@ comment on column pgrab.waits.signal_by is
 comment on column pgrab.waits.paused is 'True: it does not start after its signal either.';
 comment on column pgrab.waits.progress is
   'How far the receiver of its request is, in percent, as it last said. Null: it has not.';
-comment on column pgrab.waits.doing is 'What it is doing; the first 30 characters.';
+comment on column pgrab.waits.progress_text is 'What it is doing; the first 30 characters.';

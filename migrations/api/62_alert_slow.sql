@@ -45,10 +45,10 @@ language sql as $$
     select from pgrab.event e
     where e.task_id = any (array[t.id]) and e.what = 'late'
       and e.at > statement_timestamp() - interval '1 hour')
-  limit 100
+  limit 10
 $$;
 comment on function pgrab_internal.late_note() is
-  'Writes down what has been late for more than a minute, 100 tasks at most.';
+  'Writes down what has been late for more than a minute, ten tasks at most; the others at the next looks.';
 
 -- Serves: tell.sql.
 create or replace function pgrab_internal.slow_tick() returns bigint

@@ -119,7 +119,7 @@ declare
 begin
   told := 0;
   for a in
-    select * from pgrab.alert x where x.next_at <= clock_timestamp()
+    select * from pgrab.alert x where x.next_at <= statement_timestamp()
     order by x.next_at limit c_most for update skip locked
   loop
     perform pgrab_internal.clock_tell(a.name, a.events, a.template, a.set_by, a.told_at);

@@ -143,6 +143,9 @@ int64_t db_int64(const PGresult *r, int row, int col);
 double db_double(const PGresult *r, int row, int col);
 bool db_bool(const PGresult *r, int row, int col);
 const char *db_text(const PGresult *r, int row, int col); /* "" for null; inside r */
+/* The same by the name of the column. */
+const char *db_field(const PGresult *r, int row, const char *column);
+double db_field_double(const PGresult *r, int row, const char *column);
 
 /* Text of array parameters: '{1,2,3}', '{"a b",NULL}'.  Embedded, all-zero is the empty array. */
 struct pgarray {

@@ -26,3 +26,15 @@ db_text(const PGresult *r, int row, int col)
 {
 	return PQgetvalue(r, row, col);
 }
+
+const char *
+db_field(const PGresult *r, int row, const char *column)
+{
+	return db_text(r, row, PQfnumber(r, column));
+}
+
+double
+db_field_double(const PGresult *r, int row, const char *column)
+{
+	return db_double(r, row, PQfnumber(r, column));
+}

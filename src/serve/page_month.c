@@ -24,33 +24,21 @@ struct month {
 	double most;                /* fires of one hour */
 };
 
-static double
-number(const PGresult *r, int row, const char *column)
-{
-	return db_double(r, row, PQfnumber(r, column));
-}
-
-static const char *
-text(const PGresult *r, int row, const char *column)
-{
-	return db_text(r, row, PQfnumber(r, column));
-}
-
 static bool
 clashes(const PGresult *r, int row)
 {
-	double slots = number(r, row, "slots");
+	double slots = db_field_double(r, row, "slots");
 
-	return slots > 0 && number(r, row, "at_once") > slots;
+	return slots > 0 && db_field_double(r, row, "at_once") > slots;
 }
 
 /* The first row behind those of the same day. */
 static int
 end_of_day(const PGresult *r, int row)
 {
-	const char *day = text(r, row, "cursor");
+	const char *day = db_field(r, row, "cursor");
 
-	while (row < PQntuples(r) && strcmp(text(r, row, "cursor"), day) == 0)
+	while (row < PQntuples(r) && strcmp(db_field(r, row, "cursor"), day) == 0)
 		row++;
 	return row;
 }
@@ -77,17 +65,17 @@ put_form(struct call *c, const struct month *m)
 static void
 put_cell(struct buf *o, const struct month *m, int row)
 {
-	int x = NAMES_W + (int)number(m->r, row, "place") * CELL_W;
-	double fires = number(m->r, row, "fires");
+	int x = NAMES_W + (int)db_field_double(m->r, row, "place") * CELL_W;
+	double fires = db_field_double(m->r, row, "fires");
 
 	if (fires > 0) {
 		buf_addf(o, "<rect class=\"h%d%s\" x=\"%d\"><title>%s: %.0f fires</title></rect>",
 		    1 + (int)(3.99 * log1p(fires - 1) / log1p(m->most)), clashes(m->r, row) ? " hot" : "", x,
-		    text(m->r, row, "hour"), fires);
+		    db_field(m->r, row, "hour"), fires);
 	}
 	if (clashes(m->r, row))
 		buf_addf(o, "<text class=\"mark\" x=\"%d\" y=\"14\">!</text>", x + CELL_W / 2 - 2);
-	if (*text(m->r, row, "blackouts") != '\0')
+	if (*db_field(m->r, row, "blackouts") != '\0')
 		buf_addf(o, "<rect class=\"band\" x=\"%d\" y=\"15\"/>", x);
 }
 
@@ -96,7 +84,7 @@ put_day_link(struct buf *o, const struct month *m, int row)
 {
 	buf_adds(o, "<a href=\"/month?timezone=");
 	html_url(o, m->timezone);
-	buf_addf(o, "&amp;day=%s#day\">", text(m->r, row, "cursor"));
+	buf_addf(o, "&amp;day=%s#day\">", db_field(m->r, row, "cursor"));
 }
 
 /* A band over the whole day, with whose day it is. */
@@ -106,12 +94,12 @@ put_closed(struct buf *o, const struct month *m, const char *day)
 	int end = NAMES_W + HOURS * CELL_W;
 
 	for (int row = 0; row < PQntuples(m->closed); row++) {
-		if (strcmp(text(m->closed, row, "day"), day) != 0)
+		if (strcmp(db_field(m->closed, row, "day"), day) != 0)
 			continue;
 		buf_addf(o,
 		    "<path class=\"shut\" d=\"M%d 19 H%d\"/><text class=\"dim\" x=\"%d\" y=\"14\">closed: ",
 		    NAMES_W, end - 4, end + 4);
-		html_text(o, text(m->closed, row, "calendars"));
+		html_text(o, db_field(m->closed, row, "calendars"));
 		buf_adds(o, "</text>");
 	}
 }
@@ -136,8 +124,8 @@ put_map(struct call *c, const struct month *m)
 
 		buf_addf(o, "\n<g transform=\"translate(0 %d)\">", SCALE_H + day * CELL_H);
 		put_day_link(o, m, row);
-		buf_addf(o, "<text x=\"0\" y=\"14\">%s</text></a>", text(m->r, row, "label"));
-		put_closed(o, m, text(m->r, row, "cursor"));
+		buf_addf(o, "<text x=\"0\" y=\"14\">%s</text></a>", db_field(m->r, row, "label"));
+		put_closed(o, m, db_field(m->r, row, "cursor"));
 		for (; row < end; row++)
 			put_cell(o, m, row);
 		buf_adds(o, "</g>");
@@ -162,11 +150,12 @@ put_clashes(struct call *c, const struct month *m)
 			break;
 		buf_adds(&c->out, n == 1 ? "<ul>\n<li>" : "<li>");
 		put_day_link(&c->out, m, row);
-		buf_addf(&c->out, "%s %s</a>: %s at once, %s slots of ", text(m->r, row, "label"),
-		    text(m->r, row, "hour"), text(m->r, row, "at_once"), text(m->r, row, "slots"));
-		html_text(&c->out, text(m->r, row, "crew"));
+		buf_addf(&c->out, "%s %s</a>: %s at once, %s slots of ", db_field(m->r, row, "label"),
+		    db_field(m->r, row, "hour"), db_field(m->r, row, "at_once"),
+		    db_field(m->r, row, "slots"));
+		html_text(&c->out, db_field(m->r, row, "crew"));
 		buf_adds(&c->out, ": ");
-		html_text(&c->out, text(m->r, row, "names"));
+		html_text(&c->out, db_field(m->r, row, "names"));
 		buf_adds(&c->out, "</li>\n");
 	}
 	if (n > LIST_MAX)
@@ -182,7 +171,7 @@ put_quiet(struct call *c, const struct month *m)
 	bool told[HOURS] = {false};
 
 	for (int row = 0; row < PQntuples(m->r); row++)
-		sum[(int)number(m->r, row, "place")] += number(m->r, row, "fires");
+		sum[(int)db_field_double(m->r, row, "place")] += db_field_double(m->r, row, "fires");
 	buf_adds(&c->out, "<p>Quietest: ");
 	for (int i = 0; i < QUIET_MAX; i++) {
 		int least = -1;
@@ -212,9 +201,10 @@ put_numbers(struct call *c, const struct month *m)
 		int end = end_of_day(m->r, row);
 		double fires[HOURS] = {0};
 
-		buf_addf(o, "<tr><th scope=\"row\">%s</th>", text(m->r, row, "label"));
+		buf_addf(o, "<tr><th scope=\"row\">%s</th>", db_field(m->r, row, "label"));
 		for (; row < end; row++)
-			fires[(int)number(m->r, row, "place")] += number(m->r, row, "fires");
+			fires[(int)db_field_double(m->r, row, "place")] +=
+			    db_field_double(m->r, row, "fires");
 		for (int hour = 0; hour < HOURS; hour++)
 			buf_addf(o, "<td>%.0f</td>", fires[hour]);
 		buf_adds(o, "</tr>\n");
@@ -226,9 +216,9 @@ static void
 put_day(struct call *c, const struct month *m)
 {
 	for (int row = 0; row < PQntuples(m->r); row = end_of_day(m->r, row)) {
-		if (strcmp(text(m->r, row, "cursor"), m->day) != 0)
+		if (strcmp(db_field(m->r, row, "cursor"), m->day) != 0)
 			continue;
-		buf_addf(&c->out, "<h2 id=\"day\">%s</h2>\n", text(m->r, row, "label"));
+		buf_addf(&c->out, "<h2 id=\"day\">%s</h2>\n", db_field(m->r, row, "label"));
 		page_rows(c, m->r, row, end_of_day(m->r, row));
 		return;
 	}
@@ -241,7 +231,7 @@ put_cut(struct call *c, const struct month *m)
 {
 	const char *says = "";
 
-	if (PQntuples(m->r) > 0 && strcmp(text(m->r, 0, "complete"), "t") != 0)
+	if (PQntuples(m->r) > 0 && strcmp(db_field(m->r, 0, "complete"), "t") != 0)
 		says = "There are more tasks than can be drawn: some are left out.";
 	else if (days_of(m) < DAYS)
 		says = "So many tasks fire so often that only these days are drawn.";
@@ -253,7 +243,7 @@ static void
 put_page(struct call *c, struct month *m)
 {
 	for (int row = 0; row < PQntuples(m->r); row++) {
-		double fires = number(m->r, row, "fires");
+		double fires = db_field_double(m->r, row, "fires");
 
 		m->most = fires > m->most ? fires : m->most;
 	}

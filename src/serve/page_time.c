@@ -35,18 +35,6 @@ struct line {
 	double seconds;
 };
 
-static double
-number(const PGresult *r, int row, const char *column)
-{
-	return db_double(r, row, PQfnumber(r, column));
-}
-
-static const char *
-text(const PGresult *r, int row, const char *column)
-{
-	return db_text(r, row, PQfnumber(r, column));
-}
-
 static int
 left_of(double x)
 {
@@ -71,18 +59,18 @@ put_link(struct call *c, const struct timeline *t, const char *at, const struct 
 static void
 put_links(struct call *c, const struct timeline *t)
 {
-	const char *middle = text(t->frame, 0, "middle"), *later = text(t->frame, 0, "later");
-	const char *at = *text(t->frame, 0, "at") == '\0' ? "" : middle;
+	const char *middle = db_field(t->frame, 0, "middle"), *later = db_field(t->frame, 0, "later");
+	const char *at = *db_field(t->frame, 0, "at") == '\0' ? "" : middle;
 	const char *other = strcmp(t->by, "task") == 0 ? "node" : "task";
 
 	buf_adds(&c->out, "<form class=\"filter\" role=\"search\"><label>At <input name=\"at\" value=\"");
-	html_text(&c->out, text(t->frame, 0, "at"));
+	html_text(&c->out, db_field(t->frame, 0, "at"));
 	buf_addf(&c->out,
 	    "\" placeholder=\"03:00, 2026-11-22 03:00, 2h\"></label>"
 	    "<input type=\"hidden\" name=\"span\" value=\"%s\"><input type=\"hidden\" name=\"by\" "
 	    "value=\"%s\"><button>Show</button></form>\n<nav class=\"zoom\" aria-label=\"Window\">",
 	    t->span->name, t->by);
-	put_link(c, t, text(t->frame, 0, "earlier"), t->span, t->by, "Earlier");
+	put_link(c, t, db_field(t->frame, 0, "earlier"), t->span, t->by, "Earlier");
 	if (*later != '\0')
 		put_link(c, t, later, t->span, t->by, "Later");
 	put_link(c, t, "", t->span, t->by, "Now");
@@ -111,16 +99,18 @@ measure(const PGresult *bars, int first, int *track)
 	struct line l = {.first = first, .end = first};
 	double busy_until[TRACKS] = {0};
 
-	for (; l.end < PQntuples(bars) && strcmp(text(bars, l.end, "line"), text(bars, first, "line")) == 0;
+	for (; l.end < PQntuples(bars) &&
+	       strcmp(db_field(bars, l.end, "line"), db_field(bars, first, "line")) == 0;
 	     l.end++) {
-		int64_t runs = (int64_t)number(bars, l.end, "runs");
+		int64_t runs = (int64_t)db_field_double(bars, l.end, "runs");
 
-		l.parts = l.parts || *text(bars, l.end, "task_id") == '\0';
+		l.parts = l.parts || *db_field(bars, l.end, "task_id") == '\0';
 		l.runs += runs;
-		l.failed += (int64_t)number(bars, l.end, "failed");
-		l.seconds += number(bars, l.end, "seconds");
+		l.failed += (int64_t)db_field_double(bars, l.end, "failed");
+		l.seconds += db_field_double(bars, l.end, "seconds");
 		l.most = runs > l.most ? runs : l.most;
-		track[l.end] = find_track(busy_until, number(bars, l.end, "x"), number(bars, l.end, "end_x"));
+		track[l.end] = find_track(
+		    busy_until, db_field_double(bars, l.end, "x"), db_field_double(bars, l.end, "end_x"));
 		l.tracks = track[l.end] >= l.tracks ? track[l.end] + 1 : l.tracks;
 	}
 	return l;
@@ -145,37 +135,39 @@ put_rect(struct buf *o, const char *class, double from, double until, int y, int
 static void
 put_run(struct buf *o, const PGresult *bars, int row, int y)
 {
-	const char *name = text(bars, row, "name");
+	const char *name = db_field(bars, row, "name");
 	char class[40];
 
 	buf_adds(o, "<a href=\"/tasks/");
-	html_url(o, text(bars, row, "task_id"));
+	html_url(o, db_field(bars, row, "task_id"));
 	buf_adds(o, "\">");
-	if (*text(bars, row, "due_x") != '\0') {
-		put_rect(o, "b-wait", number(bars, row, "due_x"), number(bars, row, "x"), y + 3, BAR_H - 7);
+	if (*db_field(bars, row, "due_x") != '\0') {
+		put_rect(o, "b-wait", db_field_double(bars, row, "due_x"), db_field_double(bars, row, "x"),
+		    y + 3, BAR_H - 7);
 		buf_adds(o, "/>");
 	}
-	snprintf(class, sizeof class, "b-%.30s", text(bars, row, "outcome"));
-	put_rect(o, class, number(bars, row, "x"), number(bars, row, "end_x"), y, BAR_H - 1);
-	buf_addf(o, "><title>%s ", text(bars, row, "start"));
-	html_text(o, *name == '\0' ? text(bars, row, "task_id") : name);
-	buf_addf(
-	    o, ": %s, %s s</title></rect></a>\n", text(bars, row, "outcome"), text(bars, row, "seconds"));
+	snprintf(class, sizeof class, "b-%.30s", db_field(bars, row, "outcome"));
+	put_rect(
+	    o, class, db_field_double(bars, row, "x"), db_field_double(bars, row, "end_x"), y, BAR_H - 1);
+	buf_addf(o, "><title>%s ", db_field(bars, row, "start"));
+	html_text(o, *name == '\0' ? db_field(bars, row, "task_id") : name);
+	buf_addf(o, ": %s, %s s</title></rect></a>\n", db_field(bars, row, "outcome"),
+	    db_field(bars, row, "seconds"));
 }
 
 /* What ended in a part of the window: as high as there were many, red as far as they failed. */
 static void
 put_part(struct buf *o, const PGresult *bars, int row, int y, int64_t most)
 {
-	double runs = number(bars, row, "runs"), failed = number(bars, row, "failed");
+	double runs = db_field_double(bars, row, "runs"), failed = db_field_double(bars, row, "failed");
 	int high = 3 + (int)(runs / (double)most * (PART_H - 3));
 	int bad = failed > 0 ? 2 + (int)(failed / runs * (high - 2)) : 0;
-	double x = number(bars, row, "x"), end = number(bars, row, "end_x");
+	double x = db_field_double(bars, row, "x"), end = db_field_double(bars, row, "end_x");
 
 	put_rect(o, "b-succeeded", x, end, y + PART_H - high, high - bad);
-	buf_addf(o, "><title>%s %s%s runs, %s failed</title></rect>\n", text(bars, row, "start"),
-	    text(bars, row, "runs"), strcmp(text(bars, row, "more"), "t") == 0 ? " or more" : "",
-	    text(bars, row, "failed"));
+	buf_addf(o, "><title>%s %s%s runs, %s failed</title></rect>\n", db_field(bars, row, "start"),
+	    db_field(bars, row, "runs"), strcmp(db_field(bars, row, "more"), "t") == 0 ? " or more" : "",
+	    db_field(bars, row, "failed"));
 	if (bad > 0) {
 		put_rect(o, "b-failed", x, end, y + PART_H - bad, bad);
 		buf_adds(o, "/>\n");
@@ -186,7 +178,7 @@ static void
 put_line(struct buf *o, const struct timeline *t, const struct line *l, const int *track, int y)
 {
 	buf_addf(o, "<text x=\"0\" y=\"%d\">", y + 12);
-	html_text(o, text(t->bars, l->first, "line"));
+	html_text(o, db_field(t->bars, l->first, "line"));
 	buf_addf(o, "</text><path class=\"edge\" d=\"M0 %d H%d\"/>\n", y + height_of(l) - 2, left_of(1));
 	for (int row = l->first; row < l->end; row++) {
 		if (l->parts)
@@ -200,14 +192,14 @@ static void
 put_scale(struct buf *o, const struct timeline *t, int height)
 {
 	for (int row = 0; row < PQntuples(t->frame); row++) {
-		int x = left_of(number(t->frame, row, "x"));
+		int x = left_of(db_field_double(t->frame, row, "x"));
 
 		buf_addf(o,
 		    "<path class=\"mark\" d=\"M%d %d V%d\"/><text class=\"dim\" x=\"%d\" "
 		    "y=\"14\">%s</text>\n",
-		    x, SCALE_H - 4, height, x + 3, text(t->frame, row, "mark"));
+		    x, SCALE_H - 4, height, x + 3, db_field(t->frame, row, "mark"));
 	}
-	if (*text(t->frame, 0, "at") != '\0')
+	if (*db_field(t->frame, 0, "at") != '\0')
 		buf_addf(o, "<path class=\"at\" d=\"M%d 0 V%d\"/>\n", left_of(0.5), height);
 }
 
@@ -221,7 +213,7 @@ put_sums(struct call *c, const struct timeline *t, const struct line *lines, int
 	    t->by);
 	for (int i = 0; i < n; i++) {
 		buf_addf(&c->out, "<tr><td data-label=\"%s\">", t->by);
-		html_text(&c->out, text(t->bars, lines[i].first, "line"));
+		html_text(&c->out, db_field(t->bars, lines[i].first, "line"));
 		buf_addf(&c->out,
 		    "</td><td data-label=\"runs\">%" PRId64 "%s</td><td data-label=\"failed\">%" PRId64
 		    "</td><td data-label=\"busy\">%.0f s</td></tr>\n",
@@ -247,8 +239,8 @@ put_drawing(struct call *c, const struct timeline *t)
 	    "<div class=\"wide\"><svg class=\"timeline lines\" viewBox=\"0 0 %d %d\" width=\"%d\" "
 	    "height=\"%d\" "
 	    "role=\"group\" aria-label=\"What ran from %s to %s, by %s\">\n",
-	    NAMES_W + DRAWING_W, height, NAMES_W + DRAWING_W, height, text(t->frame, 0, "since"),
-	    text(t->frame, 0, "until"), t->by);
+	    NAMES_W + DRAWING_W, height, NAMES_W + DRAWING_W, height, db_field(t->frame, 0, "since"),
+	    db_field(t->frame, 0, "until"), t->by);
 	put_scale(&c->out, t, height);
 	for (int i = 0; i < count; y += height_of(&lines[i++]))
 		put_line(&c->out, t, &lines[i], track, y);
@@ -267,9 +259,10 @@ out:
 static void
 put_page(struct call *c, const struct timeline *t)
 {
-	page_begin(c, "Timeline", *text(t->frame, 0, "at") == '\0');
+	page_begin(c, "Timeline", *db_field(t->frame, 0, "at") == '\0');
 	put_links(c, t);
-	buf_addf(&c->out, "<p>From %s to %s.</p>\n", text(t->frame, 0, "since"), text(t->frame, 0, "until"));
+	buf_addf(&c->out, "<p>From %s to %s.</p>\n", db_field(t->frame, 0, "since"),
+	    db_field(t->frame, 0, "until"));
 	if (PQntuples(t->bars) == 0)
 		buf_adds(&c->out, "<p class=\"dim\">Nothing ran.</p>\n");
 	else

@@ -50,7 +50,7 @@ def test_the_answer_by_curl(db, url):
         db.wait("select exists (select from pgrab.waits)", timeout=20)
         beat, answer = block(PAGE, "sh", '"$CALLBACK"').splitlines()
         assert subprocess.check_output(["sh", "-c", beat.replace("curl", "curl -s")], text=True) == '{"status":"waiting"}\n'
-        assert db.one("select progress::text || doing from pgrab.waits") == "40page 8"
+        assert db.one("select progress::text || progress_text from pgrab.waits") == "40page 8"
         assert subprocess.check_output(["sh", "-c", answer.replace("curl", "curl -s")], text=True) == '{"status":"succeeded"}\n'
         db.wait("select exists (select from pgrab.run where outcome = 'succeeded' and output = '{\"thumbnails\": 21}')")
     finally:

@@ -19,8 +19,8 @@ select is(pg_temp.shape('tasks'), 'id bigint, name text, kind text, status text,
 select is(pg_temp.shape('due'), 'id bigint, name text, kind text, priority smallint, status text, '
     'attempt integer, due_at timestamp with time zone, overdue interval, node text', 'due');
 select is(pg_temp.shape('running'), 'id bigint, name text, kind text, attempt integer, node text, '
-    'running_for interval, timeout interval, progress real, doing text, stopping interval, '
-    'usual interval', 'running');
+    'running_for interval, timeout interval, progress real, progress_text text, stopping interval',
+  'running');
 select is(pg_temp.shape('late'),
   'id bigint, name text, kind text, due_at timestamp with time zone, late_by interval, why text', 'late');
 select is(pg_temp.shape('parked'), 'id bigint, name text, kind text, attempt integer, outcome text, '
@@ -141,7 +141,7 @@ select is(
 insert into pgrab.live (incarnation, task_id, version, progress, progress_text, stopping_at)
 select t.incarnation, 1, t.version, 42.5, E'copying\nfiles', now() - interval '5 s' from pgrab.task t
 where t.id = 1;
-select is((select (r.progress, r.doing, r.stopping >= '5 s')::text from pgrab.running r),
+select is((select (r.progress, r.progress_text, r.stopping >= '5 s')::text from pgrab.running r),
   '(42.5,"copying files",t)', 'how far it is, and that it is being stopped');
 select matches((select n.warning from pgrab.nodes n where n.name = 'n1'),
   '^stopping 1 run, the first for 00:00:(0[5-9]|[1-5])', 'and so does its node');

@@ -72,9 +72,9 @@ select is((select gate || ' ' || verdict from pgrab.explain(1)), 'answer waits',
 select is(pgrab.why(1), 'waits for the answer to its request', 'so do lists');
 select is((select waits_for from pgrab.waits where id = 1), '(answer)', 'and pgrab.waits');
 select is(pgrab.resolve(1, :'token', '{"progress": 40, "text": "half"}'), 'waiting', 'a beat');
-select is((select progress || doing from pgrab.waits where id = 1), '40half', 'is shown');
+select is((select progress || progress_text from pgrab.waits where id = 1), '40half', 'is shown');
 select is(pgrab.resolve(1, :'token', '{}'), 'waiting', 'one that says nothing');
-select is((select progress || doing from pgrab.waits where id = 1), '40half', 'leaves that');
+select is((select progress || progress_text from pgrab.waits where id = 1), '40half', 'leaves that');
 select is(pgrab.resolve(1, :'token', '{"outcome": "succeeded", "output": {"n": 1}}'), 'succeeded',
   'an answer');
 select is(pg_temp.last(1), 'succeeded done n1 {"n": 1}', 'ends the run and the task');

@@ -138,7 +138,7 @@ def test_without_the_doorbell_the_heartbeat_brings_the_question(db, nodes, probe
 
 
 def progress(db, task):
-    rows = db.query("select progress, doing from pgrab.running where id = %s", task)
+    rows = db.query("select progress, progress_text from pgrab.running where id = %s", task)
     return tuple(rows[0]) if rows else None
 
 

@@ -141,6 +141,13 @@ def test_alerts_by_the_clock_come_in_time(db, nodes, webhook):
     assert said["text"].endswith(": 1 failed") and said["all"] == "broken failed once: division by zero (SQLSTATE 22012)", said
 
 
+def test_what_no_node_can_do_for_all_is_a_warning(db, nodes):
+    node = nodes.start(allow="noop")
+    db.query("drop function pgrab_internal.clock_tick() cascade")
+    db.query("notify pgrab, 'waits'")
+    node.wait_log(r"warn .* event=waits error=\".*clock_tick.* hint=\"no node does this until it works")
+
+
 def test_mail_by_shell(db, nodes, tmp_path):
     nodes.start(allow="shell")
     tmp_path.chmod(0o777)

@@ -48,6 +48,7 @@ struct recover {
 	int64_t stir_us;         /* when a node last came, went or had something in hand, or left it behind */
 	int64_t batch;           /* our last claim, when leaks were last looked for */
 	bool leaks_said;         /* that they could not be looked for, since they last could */
+	int64_t complain_us;     /* no sooner is it said again that the server refuses a statement */
 	int clean;               /* times in a row that nothing was in hand, and no leak was found */
 };
 
@@ -58,6 +59,9 @@ bool recover_sweep(struct recover *r, int64_t incarnation);
 /* idle: nothing is in hand, so the next call is a minute away.  False: could not look, or could not put back
  * what was found; try again soon. */
 bool recover_leaks(struct recover *r, bool idle);
+
+/* Says that a statement of `what` failed: a warning, once a minute, when the fault is its own. */
+void recover_failed(struct recover *r, const char *what, enum rc rc, const struct err *err);
 
 /* Ends what has waited in vain, and sets when to do that again. */
 void recover_end_waits(struct recover *r, int64_t now);

@@ -32,6 +32,7 @@
 #define UPKEEP_EVERY_US (3600 * US_PER_S)
 #define TURN_US         (60 * US_PER_S)
 #define TELL_US         US_PER_S
+#define COMPLAIN_US     (60 * US_PER_S)
 #define OVER_MAX        1000 /* rows of pgrab.hold at once */
 
 void
@@ -199,18 +200,35 @@ keep_up(struct recover *r, int64_t now)
 	r->next_upkeep_us = now + (rc == RC_OK ? UPKEEP_EVERY_US : 30 * US_PER_S);
 }
 
+/* A fault of the statement comes again each time, and nobody else would hear of it. */
+void
+recover_failed(struct recover *r, const char *what, enum rc rc, const struct err *err)
+{
+	int64_t now = clock_mono_us();
+
+	if (rc != RC_BAD || now < r->complain_us) {
+		log_debug(what, "answer=%s error=\"%s\"", rc_name(rc), err->text);
+		return;
+	}
+	r->complain_us = now + COMPLAIN_US;
+	log_warn(what, "error=\"%s\" hint=\"%s\"", err->text,
+	    "no node does this until it works: pgrab migrate --status tells of the schema");
+}
+
 /* Alerts, for up to a second; what is left then is told in the next rounds. */
 static void
 tell(struct recover *r, int64_t now)
 {
 	struct err err = {0};
 	int64_t told;
+	enum rc rc;
 	bool left;
 
 	atomic_store(&r->notice, false);
 	do {
-		if (r->store->tell(r->db, &told, &left, &err) != RC_OK) {
-			log_debug("tell", "error=\"%s\"", err.text);
+		rc = r->store->tell(r->db, &told, &left, &err);
+		if (rc != RC_OK) {
+			recover_failed(r, "tell", rc, &err);
 			left = true;
 			break;
 		}
@@ -225,14 +243,16 @@ do_duties(struct recover *r, bool first, int64_t now)
 {
 	struct duties_left left;
 	struct err err = {0};
+	enum rc rc;
 	bool asked, answered;
 
 	if (first)
 		keep_up(r, now);
 	asked = atomic_exchange(&r->line, false);
-	answered = r->store->duties(r->db, &left, &err) == RC_OK;
+	rc = r->store->duties(r->db, &left, &err);
+	answered = rc == RC_OK;
 	if (!answered)
-		log_debug("duties", "error=\"%s\"", err.text);
+		recover_failed(r, "duties", rc, &err);
 	if (left.line || (asked && !answered))
 		atomic_store(&r->line, true);
 	if (left.upkeep)

@@ -29,7 +29,7 @@ recover_end_waits(struct recover *r, int64_t now)
 		rc = r->store->waits(r->db, &over, &next_us, &err);
 	} while (rc == RC_OK && over > 0 && next_us <= 0 && clock_mono_us() < now + END_US);
 	if (rc != RC_OK) {
-		log_debug("waits", "error=\"%s\"", err.text);
+		recover_failed(r, "waits", rc, &err);
 		next_us = US_PER_S;
 	} else if (next_us <= 0) {
 		next_us = over > 0 ? 0 : LOCKED_US;
