@@ -12,11 +12,11 @@ import pools
 import waits
 from check import History, check
 from cluster import Db, Node, descendants, end_leftovers, wait_until
-from dark import Dark
 from faults import Nemesis, calm, draw
 from load import Load
 from serving import Serve
 from waits import Waits
+from when import When
 from wire import Wire
 
 QUIET_S = 60    # to come to rest
@@ -47,7 +47,7 @@ class Arena:
     def prepare(self):
         self.load = Load(self.db, self.folder, self.rng)
         self.waits = Waits(self.load, self.seed, self.over)
-        self.dark = Dark(self.load, self.seed, self.over)
+        self.when = When(self.load, self.seed, self.over)
         self.door = Serve(self.db, self.folder, door=True)
         self.config = pools.sections(self.load, self.folder)
 
@@ -57,7 +57,7 @@ class Arena:
     def begin(self):
         self.load.begin()
         self.waits.begin()
-        self.dark.begin()
+        self.when.begin()
         for i in range(self.NODES):
             self.start(i)
         self.load.pools(pools.tasks(self.seed))
@@ -66,7 +66,7 @@ class Arena:
     def settle(self):
         self.load.settle()
         self.waits.settle()
-        self.dark.settle()
+        self.when.settle()
 
     def judge(self):
         return check(self.history())
@@ -155,7 +155,7 @@ class Arena:
         (self.folder / "runs").write_text("".join(f"{run}\n" for run in runs), encoding="utf-8")
         effects = {r.name: r.n for r in self.db.query("select name, count(*) as n from public.effect group by name")}
         begun = [(r.name, r.at.timestamp()) for r in self.db.query("select name, at from public.begun")]
-        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun, self.waits.waited(), self.dark.windows)
+        return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun, self.waits.waited(), self.when.windows)
 
     def residue(self):
         """I11, I13: nothing of ours is left, anywhere."""

@@ -2,8 +2,8 @@
 import collections
 import re
 
-import dark
 import waits
+import when
 
 Start = collections.namedtuple("Start", "name at attempt fence fire_at")
 
@@ -35,7 +35,7 @@ def lost(h):
     """I1, I6: each task that runs once has exactly one end, and a task that may be tried again has really run."""
     faults = []
     for name, promise in h.promises.items():
-        if promise in ("grid", "sqlgrid", "vain"):
+        if promise in ("grid", "sqlgrid", "vain", "past"):
             continue
         ended = [r for r in h.runs[name] if r.ended is not None]
         parked = promise in ("amo", "once_answer") and h.runs[name] and not ended
@@ -61,9 +61,9 @@ def doubled(h):
     faults = []
     for name, promise in h.promises.items():
         done = [r for r in h.runs[name] if r.outcome == "succeeded"]
-        if promise in ("sql", "sqlgrid") and h.effects.get(name, 0) != len(done):
+        if promise in ("sql", "sqlgrid", "past") and h.effects.get(name, 0) != len(done):
             faults.append(f"I6 {name}: {h.effects.get(name, 0)} effects of {len(done)} successes")
-        if promise not in ("grid", "sqlgrid") and len(done) > 1:
+        if promise not in ("grid", "sqlgrid", "past") and len(done) > 1:
             faults.append(f"I6 {name}: has succeeded {len(done)} times")
     return faults
 
@@ -155,7 +155,7 @@ def blameless(h):
     return faults
 
 
-CHECKS = [overlaps, lost, at_most_once, doubled, grids, fenced, acknowledged, chains, limits, blameless, *waits.CHECKS, *dark.CHECKS]
+CHECKS = [overlaps, lost, at_most_once, doubled, grids, fenced, acknowledged, chains, limits, blameless, *waits.CHECKS, *when.CHECKS]
 
 
 def check(h):

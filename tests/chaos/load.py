@@ -13,7 +13,7 @@ class Load:
         self.probe = Probe(folder)
         self.steps_file = folder / "steps"  # what handlers have done in their steps
         self.steps_file.touch()
-        self.promises = {}  # name -> once, amo, grid, sql, sqlgrid, link, limited; and those of waits.py
+        self.promises = {}  # name -> once, amo, grid, sql, sqlgrid, link, limited; and those of waits.py and when.py
         self.parents = {}   # name of a link -> names of its parents
         self.acks = []      # (name, what, at): a person was told so; nothing starts after it
 

@@ -11,7 +11,7 @@ import pytest
 from arena import run_seed
 from check import History, check
 from faults import draw
-from dark import Window
+from when import Window
 from waits import Answer, Call, Request, Sent, Waited
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -190,6 +190,17 @@ def test_each_mutant_finds_its_guard():
             text = (ROOT / name).read_text(encoding="utf-8")
             done = subprocess.run(["sed", script, ROOT / name], check=True, capture_output=True, text=True)
             assert done.stdout != text, f"{path.name}: sed changes nothing in {name}"
+
+
+def test_the_checker_sees_what_became_of_the_past():
+    runs = [run("past", version=n)._replace(fire_at=NOON + datetime.timedelta(hours=n)) for n in range(12)]
+    told = [run("alert: cluster"), run("alert: digest digest")]
+    promises = {"past": "past"}
+    assert faults(runs + told, [], promises, effects={"past": 12}) == []
+    assert faults(runs + told, [], promises, effects={"past": 13}) == ["I22", "I6"]
+    assert faults(runs[1:] + told, [], promises, effects={"past": 11}) == ["I22"]
+    assert faults(runs + runs[:1] + told, [], promises, effects={"past": 12}) == ["I22", "I6"]
+    assert faults(runs + told[:1], [], promises, effects={"past": 12}) == ["I23"]
 
 
 def test_the_checker_sees_a_start_in_a_window():

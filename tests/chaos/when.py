@@ -1,4 +1,5 @@
-"""Blackouts in the load of a seed: two windows for some tasks, of which one is ended early, and the rule for them."""
+"""When, in the load of a seed: two blackouts, of which one is ended early; a schedule with a calendar that is edited; past fires that
+are made up for; alerts by the clock.  And the rules for them."""
 import collections
 import random
 import threading
@@ -7,9 +8,10 @@ import time
 import psycopg
 
 Window = collections.namedtuple("Window", "since until")  # acknowledged; its end, or when somebody began to end it
+PAST = 12  # fires that are made up for
 
 
-class Dark:
+class When:
     """load: where the tasks are inserted that windows are for."""
 
     def __init__(self, load, seed, over):
@@ -21,8 +23,13 @@ class Dark:
         for i in range(10):
             run_at = self.db.one("select now() + %s * interval '1 s'", self.rng.uniform(0.5, 9))
             self.load.shell("once", f"dark{i}", most=0.3, run_at=run_at)
+        self.db.query("insert into pgrab.calendar (name, closed_weekdays) values ('daily', '{}')")
+        self.load.shell("grid", "daily", most=0.2, schedule="@every 1s", misfire="all", misfire_limit=1000, misfire_after="10 min", calendar="daily")
+        self.load.effect("past", "past", schedule="0 0 1 * *")
+        for name, schedule in (("alive", "@every 1s"), ("digest", "@every 3s")):
+            self.db.query("insert into pgrab.alert (name, events, schedule, template) values (%s, array[%s], %s, '{\"kind\": \"noop\"}')", name, name, schedule)
         first, second = self.rng.uniform(0.5, 2), self.rng.uniform(5, 6)
-        self.thread = threading.Thread(target=lambda: (self.window(first, 3, None), self.window(second, 60, self.rng.uniform(1, 3))), daemon=True)
+        self.thread = threading.Thread(target=lambda: (self.window(first, 3, None), self.edit(), self.window(second, 60, self.rng.uniform(1, 3))), daemon=True)
         self.thread.start()
 
     def until(self, statement, *given):
@@ -35,6 +42,12 @@ class Dark:
             except psycopg.Error:
                 self.over.wait(0.05)
         return None, None
+
+    def edit(self):
+        """The calendar, which plans its tasks again, to the same fires; and the past, once: the batch is made with the acknowledgement."""
+        self.until("insert into pgrab.calendar_day (calendar, day) values ('daily', '2099-01-01') on conflict do nothing")
+        self.until("""select pgrab.backfill('past', date_trunc('month', now()) - interval '11 months', now(), 3)
+            where not exists (select from pgrab.event where what = 'backfill')""")
 
     def window(self, wait, lasts, ended_after):
         """ended_after: seconds, after which somebody ends it."""
@@ -54,6 +67,7 @@ class Dark:
 
     def settle(self):
         self.thread.join(30)
+        self.db.query("delete from pgrab.alert")
 
 
 def closed(h):
@@ -62,4 +76,19 @@ def closed(h):
             for name, at in h.begun if name is not None and name.startswith("dark") for w in h.windows if w.since < at < w.until]
 
 
-CHECKS = [closed]
+def past(h):
+    """I22: each past fire that is made up for is carried out exactly once."""
+    if "past" not in h.promises:
+        return []
+    fires = collections.Counter(r.fire_at for r in h.runs["past"] if r.outcome == "succeeded")
+    return [f"I22 past: fire {t} has succeeded {n} times" for t, n in fires.items() if n > 1] + (
+        [] if len(fires) == h.effects.get("past") == PAST else [f"I22 past: {len(fires)} fires and {h.effects.get('past', 0)} effects of {PAST}"])
+
+
+def told(h):
+    """I23: alerts by the clock are told, whoever dies."""
+    return [f"I23 {name}: was never told" for name in ("alert: cluster", "alert: digest digest")
+            if "past" in h.promises and not any(r.outcome == "succeeded" for r in h.runs[name])]
+
+
+CHECKS = [closed, past, told]
