@@ -185,6 +185,13 @@ http_begin(struct http *h, const struct pgrab_run *run, const struct pgrab_host 
 	TAILQ_INSERT_TAIL(&h->over, t, link);
 }
 
+static bool
+must_stop(struct http_transfer *t)
+{
+	t->stopped = t->host->stop(t->host->ctx);
+	return t->stopped != PGRAB_STOP_NONE;
+}
+
 /* Where to go on after this reply; NULL: nowhere, the result says why. */
 static const char *
 judge(struct http_transfer *t)
@@ -203,6 +210,8 @@ judge(struct http_transfer *t)
 		http_judge(t, &t->result);
 	else if (t->hops == REDIRECTS_MAX)
 		result_fail(&t->result, "more than %d redirects", REDIRECTS_MAX);
+	else if (must_stop(t)) /* a node that was frozen reads its replies before it is told so */
+		http_explain(t, CURLE_ABORTED_BY_CALLBACK, &t->result);
 	else
 		return location;
 	return NULL;
@@ -239,8 +248,7 @@ http_look_at_stops(struct http *h)
 
 	for (t = TAILQ_FIRST(&h->under_way); t != NULL; t = next) {
 		next = TAILQ_NEXT(t, link);
-		t->stopped = t->host->stop(t->host->ctx);
-		if (t->stopped != PGRAB_STOP_NONE)
+		if (must_stop(t))
 			hop_over(h, t, CURLE_ABORTED_BY_CALLBACK);
 	}
 }

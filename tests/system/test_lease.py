@@ -138,6 +138,21 @@ def test_a_thawed_node_begins_nothing_new_for_a_run_whose_lease_is_over(db, node
     assert [r["path"] for r in server.requests] == ["/redirect"]
 
 
+def test_no_redirect_is_followed_for_a_run_whose_lease_is_over_though_nobody_says_so(db, nodes, server):
+    db.add(kind="http", command=server.url + "redirect", args={"follow": True}, max_attempts=1)
+    node = nodes.start("n1", fence_after="1s", dead_after="30s", log_level="debug")
+    server.wait(1)
+    frozen = [FrozenThread(node, "boss"), FrozenThread(node, "heartbeat")]
+    wait_until(lambda: time.monotonic() > server.requests[0]["came"] + 1.5, 5, "the end of the lease")
+    server.answer.set()  # a redirect, which the crew reads before anybody can tell it to stop
+    wait_until(lambda: server.requests[0]["left"], 5, "the answer to be out")
+    wait_until(lambda: "event=run task" in node.log(), 5, "the end of the run")
+    for thread in frozen:
+        thread.thaw()
+    db.wait("select count(*) = 1 from pgrab.run", timeout=15)
+    assert [r["path"] for r in server.requests] == ["/redirect"]
+
+
 def test_leases_that_are_renewed_in_time_end_nothing(db, nodes):
     task = db.add(kind="sql", command="select pg_sleep(3)")
     node = nodes.start("n1", fence_after="500ms", heartbeat="100ms")
