@@ -514,9 +514,9 @@ comment on column pgrab.registration.pid is 'Process id on that machine.';
 comment on column pgrab.registration.pgrab_version is 'Version of the program.';
 comment on column pgrab.registration.strategy is 'Which rule it uses to pick tasks.';
 comment on column pgrab.registration.weight is
-  'Its `weight` setting: its share under the strategy `weight`, unless pgrab.weight says another one.';
+  'Its `weight` setting: its share under the strategy `weight`, unless pgrab.override says another one.';
 comment on column pgrab.registration.labels is
-  'Its labels; they must contain a task''s `require`.';
+  'Its `labels` setting; they must contain a task''s `require`. See pgrab.override.';
 comment on column pgrab.registration.kinds is 'Kinds it runs.';
 comment on column pgrab.registration.owners is
   'Owners it can log in as, so that it runs their sql tasks; its own role comes first.';
@@ -594,21 +594,23 @@ comment on column pgrab.beat.doubts is
 comment on column pgrab.beat.server_life is
   'Life of the server that it was sent in, if the node''s runs outlast that life; else null.';
 
-create table pgrab.weight (
-  node_id     bigint           not null,
-  incarnation bigint           not null,
-  weight      double precision not null,
-  constraint weight_pkey primary key (node_id),
-  constraint weight_weight_check check (weight >= 0 and weight < 'infinity')
+-- A table of its own, so that no heartbeat needs a row that users write, and no node overwrites it.
+create table pgrab.override (
+  node_id bigint not null,
+  weight  double precision,
+  labels  jsonb,
+  constraint override_pkey primary key (node_id),
+  constraint override_weight_check check (weight >= 0 and weight < 'infinity'),
+  constraint override_labels_check check (jsonb_typeof(labels) = 'object')
 );
-comment on table pgrab.weight is
-  'Weights that override the nodes'' `weight` settings: written by `update pgrab.node set weight`.';
-comment on column pgrab.weight.node_id is 'The node.';
-comment on column pgrab.weight.incarnation is
-  'Its incarnation: when it registers again (a restart, a fence) its setting applies again.';
-comment on column pgrab.weight.weight is 'Its share under the strategy `weight`.';
+comment on table pgrab.override is
+  'What operators have said over nodes'' own settings: written by `update pgrab.node set weight = ..., '
+  'labels = ...`. A restart of the node does not change it.';
+comment on column pgrab.override.node_id is 'The node.';
+comment on column pgrab.override.weight is 'Its share under the strategy `weight`. Null: its own setting.';
+comment on column pgrab.override.labels is 'Its labels. Null: its own setting.';
 
--- A table of its own for the same reason as the weight: no heartbeat needs a row that users write.
+-- A table of its own for the same reason.
 create table pgrab.drained (
   node_id  bigint      not null,
   asked_at timestamptz not null default clock_timestamp(),
@@ -616,8 +618,8 @@ create table pgrab.drained (
   constraint drained_pkey primary key (node_id)
 );
 comment on table pgrab.drained is
-  'Nodes that were told to take no new tasks: written by pgrab.drain(), read by the node with its heartbeat, '
-  'removed by pgrab.undrain(). A restart of the node does not change it.';
+  'Nodes that were told to take no new tasks: written by pgrab.drain(), or as pgrab.node.draining, read by '
+  'the node with its heartbeat, removed by pgrab.undrain(). A restart of the node does not change it.';
 comment on column pgrab.drained.node_id is 'The node.';
 comment on column pgrab.drained.asked_at is 'When it was told.';
 comment on column pgrab.drained.asked_by is 'Who told it.';
@@ -1280,7 +1282,8 @@ comment on table pgrab.event is
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, seal, '
-  'backfill, delete_chain, drain, undrain, limit, calendar, blackout, pause_all, resume_all, migrate; missed '
+  'backfill, delete_chain, drain, undrain, node (its weight or labels), limit, calendar, blackout, '
+  'pause_all, resume_all, migrate; missed '
   '(fires that no node could run in time), slow and late (as alerts asked to hear), upkeep (by hand).';
 comment on column pgrab.event.role is 'Who: current_user.';
 comment on column pgrab.event.login is 'The role that had logged in: session_user.';

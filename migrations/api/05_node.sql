@@ -7,14 +7,15 @@ return (date_part('epoch', pg_postmaster_start_time()) * 1e6)::bigint
 comment on function pgrab_internal.server_life() is
   'A number that each start or recovery of the server changes. Only good for comparing.';
 
--- What is known of each node, put together from its registration, its last beat, and the weight that an
--- operator has given it.  Every query about nodes reads this view.
+-- What is known of each node, put together from its registration, its last beat, and what operators have said
+-- over its own settings.  Every query about nodes reads this view.
 
 -- Plan: one probe of beat_pkey from the end for each node, so an old snapshot does not make it slower.  The
 -- numbers are those of enum node_count and enum node_gauge in the program.
 create or replace view pgrab.node as
 select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r.pgrab_version, r.strategy,
-  coalesce(w.weight, r.weight) as weight, r.labels, r.kinds, r.owners, r.bounds, r.users, r.slots,
+  coalesce(o.weight, r.weight) as weight, coalesce(o.labels, r.labels) as labels,
+  r.kinds, r.owners, r.bounds, r.users, r.slots,
   coalesce(b.state, 'down') as state,
   r.started_at, coalesce(b.heartbeat_at, r.started_at) as heartbeat_at, coalesce(b.beat, 0) as beat,
   r.heartbeat_every, r.dead_after, r.shards, r.overlapping, r.down, coalesce(b.bell, false) as bell,
@@ -31,14 +32,19 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   coalesce(b.gauges[7], 0)::int as connections, b.gauges[8] * interval '1 us' as lease_left,
   nullif(b.gauges[9], 0) * interval '1 us' as round_trip,
   b.server_life, b.crews, b.doubts,
-  coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live
+  coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live,
+  exists (select from pgrab.drained d where d.node_id = r.id) as draining,
+  case when o.node_id is not null then jsonb_strip_nulls(jsonb_build_object(
+    'weight', case when o.weight is not null then r.weight end,
+    'labels', case when o.labels is not null then r.labels end)) end as own
 from pgrab.registration r
   left join lateral (
     select x.* from pgrab.beat x where x.node_id = r.id order by x.beat desc limit 1) b on true
-  left join pgrab.weight w on w.node_id = r.id and w.incarnation = b.incarnation;
+  left join pgrab.override o on o.node_id = r.id;
 comment on view pgrab.node is
-  'Nodes: one row per node name. Shorter: pgrab.nodes. The weight can be changed here: `update pgrab.node '
-  'set weight = 3 where name = ''a''`; after null, or a restart, the node''s own setting applies again.';
+  'Nodes: one row per node name. Shorter: pgrab.nodes. Operators can set `weight`, `labels` and `draining` '
+  'here: `update pgrab.node set weight = 3 where name = ''a''`. The node follows with its next heartbeat, '
+  'and over restarts, until the column is set to null: then its own setting applies again.';
 comment on column pgrab.node.id is 'Number of the node; ranks follow the order of the live nodes'' numbers.';
 comment on column pgrab.node.name is 'Its `name` setting; one live node per name.';
 comment on column pgrab.node.incarnation is 'Random number, new at every start and after every fence.';
@@ -48,7 +54,14 @@ comment on column pgrab.node.pgrab_version is 'Version of the program.';
 comment on column pgrab.node.strategy is 'Which rule it uses to pick tasks.';
 comment on column pgrab.node.weight is
   'Its share under the strategy `weight`: what was written here, or else its `weight` setting.';
-comment on column pgrab.node.labels is 'Its labels; they must contain a task''s `require`.';
+comment on column pgrab.node.labels is
+  'Its labels; they must contain a task''s `require`: what was written here, or else its `labels` setting.';
+comment on column pgrab.node.draining is
+  'True: it was told to take no new tasks, here or by pgrab.drain(). (A node that stops is in the state '
+  'draining without it.)';
+comment on column pgrab.node.own is
+  'Its own settings where something else was written here, and what null would give back: {"weight": 1}. '
+  'Null: nothing was.';
 comment on column pgrab.node.kinds is 'Kinds it runs.';
 comment on column pgrab.node.owners is
   'Owners it can log in as, so that it runs their sql tasks; its own role comes first.';
@@ -115,29 +128,6 @@ comment on column pgrab.node.server_life is
 comment on column pgrab.node.live is
   'Has it been heard from lately, by the database''s clock? For readers only: nodes judge each other by '
   'beat.';
-
-create or replace function pgrab_internal.node_write() returns trigger
-language plpgsql as $$
-begin
-  if to_jsonb(new) - 'weight' <> to_jsonb(old) - 'weight' then
-    raise exception using errcode = '22023',
-      message = format('only the weight of node %s can be changed', quote_literal(old.name)),
-      hint = 'The node itself writes the rest: change its settings and restart it.';
-  elsif not (new.weight >= 0 and new.weight < 'infinity') then
-    raise exception using errcode = '22023',
-      message = format('weight of node %s cannot be %s', quote_literal(old.name), new.weight),
-      hint = 'Give a number, 0 or more, or null for the node''s own setting.';
-  elsif new.weight is null then
-    delete from pgrab.weight w where w.node_id = old.id;
-  else
-    insert into pgrab.weight (node_id, incarnation, weight) values (old.id, old.incarnation, new.weight)
-    on conflict (node_id) do update set incarnation = excluded.incarnation, weight = excluded.weight;
-  end if;
-  return new;
-end $$;
-comment on function pgrab_internal.node_write() is 'Keeps a weight that is written to pgrab.node.';
-create trigger node_10_write instead of update on pgrab.node
-  for each row execute function pgrab_internal.node_write();
 
 create or replace function pgrab_internal.crew_of(n pgrab.node, p_kind text) returns text
 language sql immutable

@@ -453,7 +453,7 @@ create or replace function pgrab_tool.note_caller() returns trigger
 language plpgsql as $$
 begin
   perform set_config('pgrab.caller', current_user, true);
-  return null;
+  return new;
 end $$;
 comment on function pgrab_tool.note_caller() is
   'Trigger: tells the next trigger, which runs with the rights of pgrab''s owner, who acts.';

@@ -277,8 +277,8 @@ begin atomic
     returning r.id, r.name),
   drained as (
     delete from pgrab.drained d using gone g where d.node_id = g.id),
-  weighed as (
-    delete from pgrab.weight w using gone g where w.node_id = g.id)
+  overridden as (
+    delete from pgrab.override o using gone g where o.node_id = g.id)
   select g.name from gone g;
 end;
 comment on function pgrab_internal.nodes_leave(interval) is

@@ -266,6 +266,16 @@ return statement_timestamp() - p_at < case when p_in_hand = 0 then 3.5 else 2.5 
 comment on function pgrab_internal.beats(integer, interval, timestamptz) is
   'Has a node sent its heartbeat at p_at lately enough to own shards?';
 
+create or replace function pgrab_internal.overridden(n pgrab.node) returns text
+language sql stable
+begin atomic
+  select string_agg(format('%s %s for %s', k.key, to_jsonb(n) ->> k.key, k.value #>> '{}'), ', '
+    order by k.key desc)
+  from jsonb_each(n.own) k;
+end;
+comment on function pgrab_internal.overridden(pgrab.node) is
+  'Which of the node''s settings operators have set in pgrab.node, and what they say themselves.';
+
 create or replace view pgrab.nodes as
 select n.name,
   case when n.state <> 'down' and not n.live then 'silent' else n.state end as state,
@@ -276,7 +286,8 @@ select n.name,
   case when r.live and min(r.strategy) filter (where r.live) over ()
       <> max(r.strategy) filter (where r.live) over () then 'mixed strategies'
     when n.state <> 'down' and n.ill then 'cannot record runs now: see its log'
-    when n.state <> 'down' then pgrab_internal.why_stopping(n.incarnation) end as warning
+    when n.state <> 'down' then pgrab_internal.why_stopping(n.incarnation) end as warning,
+  pgrab_internal.overridden(n) as overridden
 from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
     n.state = 'up' and pgrab_internal.beats(n.in_hand, n.heartbeat_every, n.heartbeat_at) as live) r;
@@ -303,6 +314,8 @@ comment on column pgrab.nodes.warning is
   'mixed strategies: live nodes divide the shards by different rules, so some shards have two owners or '
   'none. cannot record runs: so it takes no tasks. stopping: runs that were told to stop and have not ended; '
   '`pgrab doctor` says why.';
+comment on column pgrab.nodes.overridden is
+  'What operators have set with UPDATE of pgrab.node, and what the node''s own setting says: weight 3 for 1.';
 
 -- As nodes themselves see it: one that is draining, or has missed two heartbeats, owns nothing.
 create or replace view pgrab.ownership as

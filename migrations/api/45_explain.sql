@@ -364,7 +364,8 @@ begin atomic
       when not f.login then format('It has no connection for owner %s (it has one for %s).', t.owner,
         array_to_string(n.owners, ', '))
       when not f.runs then format('It does not run kind %s for owner %s.', t.kind, t.owner)
-      when not f.labels then format('Its labels %s do not contain %s.', n.labels, t.require)
+      when not f.labels then format('Its labels %s do not contain %s.%s', n.labels, t.require,
+        ' They were set in pgrab.node; its own are ' || (n.own ->> 'labels') || '.')
       when f.asked is not null then format('Draining, by order of %s; select pgrab.undrain(%L) ends that.',
         f.asked, n.name)
       when n.state = 'draining' then 'It is stopping.'

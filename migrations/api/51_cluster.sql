@@ -28,6 +28,7 @@ begin
   insert into pgrab.drained (node_id, asked_by) values (n.id, p_by) on conflict (node_id) do nothing;
   perform pg_notify('pgrab', 'wish');
   n.state := case n.state when 'up' then 'draining' else n.state end; -- as it will be with its next heartbeat
+  n.draining := true;
   return n;
 end $$;
 comment on function pgrab_internal.drain(text, text) is 'pgrab.drain() for a caller.';
@@ -40,9 +41,92 @@ begin
   delete from pgrab.drained d where d.node_id = n.id;
   perform pg_notify('pgrab', 'wish');
   n.state := case n.state when 'draining' then 'up' else n.state end;
+  n.draining := false;
   return n;
 end $$;
 comment on function pgrab_internal.undrain(text, text) is 'pgrab.undrain() for a caller.';
+
+create or replace function pgrab_internal.node_labels_check(p_node text, p_labels jsonb) returns void
+language plpgsql immutable as $$
+begin
+  if (case jsonb_typeof(p_labels)
+      when 'object' then exists (select from jsonb_each(p_labels) l where jsonb_typeof(l.value) <> 'string')
+      else p_labels is not null end) then
+    raise exception using errcode = '22023',
+      message = format('labels of node %L are no object of texts: %s', p_node, left(p_labels::text, 200)),
+      hint = 'Write them as ''{"zone": "eu", "disk": "ssd"}''. {} is none, null gives back the node''s own.';
+  elsif octet_length(p_labels::text) > 4000 then
+    raise exception using errcode = '54000', message = format('labels of node %L have more than 4000 bytes',
+      p_node);
+  end if;
+end $$;
+comment on function pgrab_internal.node_labels_check(text, jsonb) is 'Refuses what cannot be labels.';
+
+create or replace function pgrab_internal.node_check(o pgrab.node, n pgrab.node) returns void
+language plpgsql immutable as $$
+declare
+  c_set constant text[] := '{weight,labels,draining}';
+begin
+  if to_jsonb(n) - c_set <> to_jsonb(o) - c_set then
+    raise exception using errcode = '22023',
+      message = format('only weight, labels and draining of node %L can be changed', o.name),
+      hint = 'The node itself writes the rest: change its settings and restart it.';
+  elsif not (n.weight >= 0 and n.weight < 'infinity') then
+    raise exception using errcode = '22023',
+      message = format('weight of node %L cannot be %s', o.name, n.weight),
+      hint = 'Give a number, 0 or more, or null for the node''s own setting.';
+  end if;
+  perform pgrab_internal.node_labels_check(o.name, n.labels);
+end $$;
+comment on function pgrab_internal.node_check(pgrab.node, pgrab.node) is
+  'Refuses an UPDATE of what only the node itself says, and values that cannot be.';
+
+create or replace function pgrab_internal.node_override(o pgrab.node, n pgrab.node) returns void
+language plpgsql as $$
+declare
+  c_weight constant boolean := n.weight is distinct from o.weight;
+  c_labels constant boolean := n.labels is distinct from o.labels;
+begin
+  insert into pgrab.override as x (node_id, weight, labels)
+  values (o.id, case when c_weight then n.weight end, case when c_labels then n.labels end)
+  on conflict (node_id) do update
+  set weight = case when c_weight then n.weight else x.weight end,
+    labels = case when c_labels then n.labels else x.labels end;
+  delete from pgrab.override x where x.node_id = o.id and x.weight is null and x.labels is null;
+  insert into pgrab.event (what, role, task, detail)
+  values ('node', pgrab_internal.caller(), o.name, pgrab_internal.edits(
+    jsonb_build_object('weight', o.weight, 'labels', o.labels),
+    jsonb_build_object('weight', n.weight, 'labels', n.labels)));
+end $$;
+comment on function pgrab_internal.node_override(pgrab.node, pgrab.node) is
+  'Keeps the weight and the labels that were written to pgrab.node.';
+
+create or replace function pgrab_internal.node_write() returns trigger
+language plpgsql as $$
+declare
+  c_drain constant boolean := coalesce(new.draining, false);
+begin
+  perform pgrab_internal.node_check(old, new);
+  if (new.weight, new.labels) is distinct from (old.weight, old.labels) then
+    perform pgrab_internal.node_override(old, new);
+    perform pg_notify('pgrab', 'wish');
+  end if;
+  if c_drain <> old.draining then
+    perform case when c_drain then pgrab_internal.drain(old.name, pgrab_internal.caller())
+      else pgrab_internal.undrain(old.name, pgrab_internal.caller()) end;
+    insert into pgrab.event (what, role, task)
+    values (case when c_drain then 'drain' else 'undrain' end, pgrab_internal.caller(), old.name);
+  end if;
+  return new;
+end $$;
+comment on function pgrab_internal.node_write() is
+  'Trigger: keeps what an operator writes to pgrab.node; the node reads it with its next heartbeat.';
+
+-- In the order of their names: the first says who acts.
+create trigger node_05_caller instead of update on pgrab.node
+  for each row execute function pgrab_tool.note_caller();
+create trigger node_10_write instead of update on pgrab.node
+  for each row execute function pgrab_internal.node_write();
 
 -- Claims and starts hold a lock on pgrab.hold until they commit.  The lock below waits for those in progress,
 -- and claims that wait for it see that all is paused: after the commit nothing is claimed.  Tasks that were

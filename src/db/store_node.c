@@ -127,7 +127,8 @@ enum {
 	STOPS,
 	OUTPUTS,
 	TOLD,
-	DURABLE
+	DURABLE,
+	OVERRIDE
 };
 
 static void
@@ -138,6 +139,7 @@ read_wishes(const PGresult *res, struct node_wishes *w)
 	w->drain = db_bool(res, 0, DRAIN);
 	w->outputs = db_bool(res, 0, OUTPUTS);
 	w->durable = db_bool(res, 0, DURABLE);
+	snprintf(w->labels, sizeof w->labels, "%s", db_text(res, 0, OVERRIDE));
 	w->n_stops = 0;
 	while (*p != '\0' && w->n_stops < STOPS_MAX) {
 		char *end;

@@ -114,11 +114,13 @@ struct node_beat {
 };
 
 /* What people want of this node, as its row said at the last beat; and what the server says. */
-#define STOPS_MAX 256 /* the others come with the next beat */
+#define STOPS_MAX  256 /* the others come with the next beat */
+#define LABELS_MAX 4096
 struct node_wishes {
 	bool drain;
-	bool durable; /* what it acknowledges cannot be lost, as far as `outlast` asks */
-	bool outputs; /* a person has asked for the output of runs of ours */
+	bool durable;            /* what it acknowledges cannot be lost, as far as `outlast` asks */
+	bool outputs;            /* a person has asked for the output of runs of ours */
+	char labels[LABELS_MAX]; /* JSON, instead of our own; "": ours count */
 	size_t n_stops;
 	struct {
 		int64_t id, version;

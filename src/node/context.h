@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/mailbox.h"
+#include "base/texts.h"
 #include "base/thread.h"
 #include "core/cluster.h"
 #include "core/lease.h"
@@ -62,6 +63,8 @@ struct node {
 	_Atomic bool untold; /* the database does not know yet; the heartbeat tells it */
 
 	/* written by the heartbeat, read by all */
+	_Atomic(const char *) override; /* labels that count instead; NULL: ours do */
+	struct texts overrides;         /* all that there were; only for the heartbeat */
 	struct lease lease;
 	_Atomic int64_t node_id;
 	/* 0: fenced, or not registered: nothing may be claimed, started or finished */
@@ -147,8 +150,10 @@ node_may_act(const struct node *n, int64_t incarnation, int64_t now_boot_us)
 static inline struct ability
 node_ability(const struct node *n)
 {
+	const char *override = atomic_load(&n->override);
+
 	return (struct ability){.kinds = n->kinds,
-	    .labels = atomic_load(&n->labels),
+	    .labels = override != NULL ? override : atomic_load(&n->labels),
 	    .owners = owners_all(&n->owners),
 	    .bounds = n->owners.bounds};
 }

@@ -277,6 +277,7 @@ fini(struct node *n)
 		free(n->old_labels[i]);
 	free(n->old_labels);
 	free(atomic_load(&n->labels));
+	texts_fini(&n->overrides);
 	free(n->kinds);
 	free(n->at_once);
 	free(n->handled);

@@ -29,7 +29,8 @@ select is(pg_temp.shape('history'), 'task_id bigint, name text, kind text, attem
     'node text, finished_at timestamp with time zone, seconds numeric, waited numeric, error text',
   'history');
 select is(pg_temp.shape('nodes'), 'name text, state text, strategy text, busy text, heartbeat_age interval, '
-    'shards bigint, attempted bigint, won bigint, lost bigint, stolen bigint, warning text', 'nodes');
+    'shards bigint, attempted bigint, won bigint, lost bigint, stolen bigint, warning text, '
+    'overridden text', 'nodes');
 
 -- ------------------------------------------------------------------------------------------ an empty cluster
 select is((select o::text from pgrab.overview o), '(0,0,0,0,0,,0,0,0,0,0,0)',

@@ -161,6 +161,8 @@ insert into pg_temp.way values
   ('live', 'update', null, 'update pgrab.live set progress = 1 where task_id = {t} returning 1'),
   ('live', 'delete', null, 'delete from pgrab.live where task_id = {t} returning 1'),
   ('node', 'update', 'weight', 'update pgrab.node set weight = 2 where name = ''n1'' returning 1'),
+  ('node', 'update', 'labels', 'update pgrab.node set labels = ''{}'' where name = ''n1'' returning 1'),
+  ('node', 'update', 'draining', 'update pgrab.node set draining = true where name = ''n1'' returning 1'),
   ('apply', 'call', null,
     'select pgrab.apply(''[{"key": "{o}:1", "kind": "sql", "command": "select 1", "priority": 1}]'')'),
   ('undelete', 'call', null, 'select 1 from pgrab.undelete({t})'),
@@ -327,7 +329,7 @@ select is(
     select c.relname::text from pg_class c
     where c.relnamespace = 'pgrab'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
       and has_any_column_privilege('pgrab_submit', c.oid, 'select') and not c.relrowsecurity order by 1),
-  '{api,beat,cluster,drained,hold,kind,migration,node_incident,pool,registration,weight}',
+  '{api,beat,cluster,drained,hold,kind,migration,node_incident,override,pool,registration}',
   'what belongs to somebody is seen by rows');
 select is(
   (select string_agg(r.rolname, ' ' order by r.rolname) from pg_roles r

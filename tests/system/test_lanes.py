@@ -99,6 +99,7 @@ def test_the_print_of_the_lanes_changes_with_what_they_depend_on(db):
     assert changed("insert into pgrab.task (kind, require) values ('noop', '{\"a\": \"b\"}')")
     assert not changed("delete from pgrab.lane where require <> '{}'"), "it is as it was before"
     assert changed("update pgrab.registration set labels = '{\"a\": \"b\"}' where name = 'n1'")
+    assert changed("update pgrab.node set labels = '{\"c\": \"d\"}' where name = 'n1'")
     assert changed("update pgrab.registration set kinds = '{noop,shell}' where name = 'n1'")
     assert changed("update pgrab.registration set bounds = '{\"x\": [\"noop\"]}' where name = 'n1'")
     assert changed("update pgrab.registration set down = true where name = 'n2'")

@@ -2,6 +2,7 @@
 import signal
 
 import pytest
+from cluster import run_pgrab
 
 
 @pytest.fixture
@@ -71,3 +72,39 @@ def test_nobodys_lock_holds_up_the_heartbeat(db, nodes, conf):
         db.wait("select beat > %s + 2 from pgrab.node where name = 'n1'", beat)
         assert db.one("select weight from pgrab.node where name = 'n1'") == 1
     db.wait("select weight = 7 from pgrab.node where name = 'n1'")
+
+
+def test_labels_in_the_database_count_over_the_file_until_they_are_null(db, nodes, conf):
+    conf.write("labels = zone=eu\n")
+    node = nodes.start(config=str(conf.path))
+    here, away = ('{"zone": "%s"}' % zone for zone in ("eu", "us"))
+    beat = db.one("select beat from pgrab.node")
+    db.query("update pgrab.node set labels = %s", away)
+    assert db.wait_run(db.add(kind="noop", require=away)).outcome == "succeeded"
+    assert db.one("select beat - %s <= 4 from pgrab.node", beat), "with the next heartbeat"
+    left = db.add(kind="noop", require=here)
+    detail = db.one("select detail from pgrab.explain(%s) where gate = 'node n1'", left)
+    assert detail == 'Its labels {"zone": "us"} do not contain {"zone": "eu"}. They were set in pgrab.node; its own are {"zone": "eu"}.'
+    conf.write("labels = zone=eu,disk=ssd\n")
+    hup(node, 'event=reload changed="labels"')
+    node.end()
+    nodes.start(config=str(conf.path))
+    assert db.wait_run(db.add(kind="noop", require=away)).outcome == "succeeded"
+    assert db.one("select status from pgrab.task where id = %s", left) == "scheduled"
+    db.query("update pgrab.node set labels = null")
+    assert db.wait_run(left).outcome == "succeeded"
+    assert db.wait_run(db.add(kind="noop", require='{"disk": "ssd"}')).outcome == "succeeded"
+
+
+def test_draining_in_the_database_is_the_drain_there_is(db, nodes):
+    node = nodes.start()
+    db.query("update pgrab.node set draining = true")
+    node.wait_log("event=drain")
+    task = db.add(kind="noop")
+    node.end()
+    nodes.start()
+    db.wait("select state = 'draining' from pgrab.node")
+    assert db.one("select status from pgrab.task where id = %s", task) == "scheduled"
+    run_pgrab("undrain", "n1", dsn=db.dsn)
+    assert db.wait_run(task).outcome == "succeeded"
+    assert not db.one("select draining from pgrab.node")

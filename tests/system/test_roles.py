@@ -375,6 +375,18 @@ def test_what_was_done_is_written_down(roles):
     assert [e["what"] for e in listed] == ["delete", "edit", "resume", "pause", "edit", "insert"]
 
 
+def test_an_operator_sets_labels_of_a_node_and_is_named(roles, node):
+    n1 = start(roles, node)
+    for who in ("alice", "rd"):
+        with pytest.raises(errors.InsufficientPrivilege):
+            roles.ask(who, "update pgrab.node set weight = 2")
+    roles.ask("op", """update pgrab.node set labels = '{"zone": "eu"}', draining = true""")
+    seen = roles.ask("op", "select what from pgrab.event where task = 'n1' and role = current_user order by at")
+    assert seen == [("node",), ("drain",)]
+    n1.wait_log("event=drain")
+    n1.wait_log('event=labels labels="?{.*zone.* from=pgrab.node')
+
+
 def test_copy_is_refused_and_merge_obeys(roles):
     with psycopg.connect(roles.dsn("alice"), autocommit=True) as conn, pytest.raises(errors.FeatureNotSupported, match="COPY FROM not supported with row-level security"):
         with conn.cursor().copy("copy pgrab.task (kind) from stdin") as copy:

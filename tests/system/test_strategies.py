@@ -125,9 +125,11 @@ def test_a_weight_changed_at_run_time_is_honoured_within_two_heartbeats(db, node
     add_noops(db, 4000)
     wait_done(db)
     assert ran(db)["n1"] == pytest.approx(3000, rel=0.05)
-    # A restart takes its setting again.
+    # It outlasts a restart, until it is taken back.
     started["n1"].end()
     nodes.start("n1", weight=1, **options("weight"))
+    wait_until(lambda: shares(db) == {"n1": 768, "n2": 256}, 5, "the same weight as before")
+    db.query("update pgrab.node set weight = null where name = 'n1'")
     wait_until(lambda: shares(db) == {"n1": 512, "n2": 512}, 5, "the weight of the setting")
 
 

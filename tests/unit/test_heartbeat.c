@@ -399,6 +399,27 @@ wishes_are_obeyed_with_the_next_beat(void **unused)
 }
 
 static void
+labels_of_the_database_count_over_our_own(void **unused)
+{
+	const char *here = "{\"zone\": \"us\"}", *first;
+
+	begin();
+	beat();
+	first = node_ability(&p.n).labels;
+	memcpy(fake.wishes.labels, here, strlen(here) + 1);
+	p.heartbeat->next_others_us = CLOCK_NEVER;
+	beat();
+	assert_string_equal(node_ability(&p.n).labels, here);
+	assert_true(p.heartbeat->next_us <= clock_mono_us()); /* the others are read at once */
+	beat();
+	assert_true(p.heartbeat->next_us > clock_mono_us() + 100 * US_PER_MS);
+	fake.wishes = (struct node_wishes){0};
+	beat();
+	assert_ptr_equal(node_ability(&p.n).labels, first);
+	parts_end(&p);
+}
+
+static void
 what_the_starter_could_not_hand_back_goes_with_the_beats_and_what_is_locked_behind_the_rest(void **unused)
 {
 	begin();
@@ -493,6 +514,7 @@ main(void)
 	    cmocka_unit_test(a_run_that_does_not_end_ends_the_process_before_others_may_begin_it),
 	    cmocka_unit_test(a_node_with_nothing_in_hand_beats_half_as_often),
 	    cmocka_unit_test(wishes_are_obeyed_with_the_next_beat),
+	    cmocka_unit_test(labels_of_the_database_count_over_our_own),
 	    cmocka_unit_test(
 		what_the_starter_could_not_hand_back_goes_with_the_beats_and_what_is_locked_behind_the_rest),
 	    cmocka_unit_test(in_random_histories_nobody_acts_without_a_lease_that_was_acknowledged),

@@ -10,5 +10,6 @@ select concat_ws(' ',
   (select count(*) || ' ' || coalesce(bit_xor(hash_record_extended(
       row(r.id, r.labels, r.kinds, r.owners, r.bounds), 0)), 0)
     from pgrab.registration r where not r.down),
+  (select bit_xor(hash_record_extended(o, 0)) from pgrab.override o),
   case when (select c.roles from pgrab.cluster c) then (
     select count(*) || ' ' || coalesce(bit_xor(hash_record_extended(m, 0)), 0) from pg_auth_members m) end)

@@ -2,9 +2,9 @@
 -- us dead, or our name has a new owner; we are fenced.  It waits for no row lock: a row that another session
 -- has locked is left for upkeep to delete.  When the node has become busy, the doorbell tells the others at
 -- once.  Returns what users want of us: whether to drain, which of our runs to stop (task and version,
--- separated by spaces), and whether an output was requested; with $11, whether the server can lose nothing
--- that it acknowledges; and, with $7, all nodes that are not down (as node_list.sql), so that an idle node
--- needs no other statement.
+-- separated by spaces), whether an output was requested, and labels, if ours are overridden; with $11,
+-- whether the server can lose nothing that it acknowledges; and, with $7, all nodes that are not down (as
+-- node_list.sql), so that an idle node needs no other statement.
 -- Serves: heartbeat.  Plan: beat_pkey from the end; without $7 the others are not read ($7 has to be within
 -- the subquery for that: in a generic plan a join would read them first).
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5 gauges, $6 what to add to the counts (both arrays: see
@@ -37,7 +37,8 @@ select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*,
    where c.incarnation = $2::bigint) as stops,
   exists (select from pgrab.live_request r where r.incarnation = $2::bigint) as outputs,
   case when $8::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told,
-  $11::boolean is not null and pgrab_internal.may_lose($11::boolean) is null as durable
+  $11::boolean is not null and pgrab_internal.may_lose($11::boolean) is null as durable,
+  (select o.labels from pgrab.override o where o.node_id = $1::bigint) as override
 from beat b cross join last p left join lateral (
   select :node_columns from pgrab.node n where $7::boolean and not n.down and n.state <> 'down') l on true
 order by l.id

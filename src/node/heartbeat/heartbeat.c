@@ -97,10 +97,38 @@ obey_drain(struct node *n, bool wanted)
 		boss_undrain(n->boss);
 }
 
+/* A text that other threads may read until the end. */
+static const char *
+kept(struct texts *all, const char *text)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		if (strcmp(all->item[i], text) == 0)
+			return all->item[i];
+	}
+	texts_add(all, text);
+	return all->item[all->n - 1];
+}
+
+/* Labels that a person has written over ours.  What is ours depends on the reading of all nodes, too. */
+static void
+obey_labels(struct heartbeat *h, const char *wanted)
+{
+	struct node *n = h->node;
+	const char *now = *wanted == '\0' ? NULL : kept(&n->overrides, wanted);
+
+	if (now == atomic_load(&n->override))
+		return;
+	atomic_store(&n->override, now);
+	log_info("labels", "labels=\"%s\" from=%s", now != NULL ? now : atomic_load(&n->labels),
+	    now != NULL ? "pgrab.node" : "settings");
+	h->next_others_us = 0;
+}
+
 static void
 obey(struct heartbeat *h, const struct node_wishes *w)
 {
 	obey_drain(h->node, w->drain);
+	obey_labels(h, w->labels);
 	if (w->outputs)
 		teller_ask(h->node->teller);
 	for (size_t i = 0; i < w->n_stops; i++)
@@ -285,6 +313,15 @@ next_wish(struct heartbeat *h)
 	return h->wish_us;
 }
 
+/* None when the others are to be read at once. */
+static int64_t
+pause_after(const struct heartbeat *h)
+{
+	if (h->next_others_us == 0)
+		return 0;
+	return h->idle ? idle_beat(h) : h->node->set->heartbeat_us;
+}
+
 bool
 heartbeat_round(struct heartbeat *h)
 {
@@ -303,7 +340,7 @@ heartbeat_round(struct heartbeat *h)
 		h->next_us = in_vain(h, incarnation, rc, &err);
 		return true;
 	}
-	h->next_us = clock_mono_us() + (h->idle ? idle_beat(h) : h->node->set->heartbeat_us);
+	h->next_us = clock_mono_us() + pause_after(h);
 	backoff_reset(&h->backoff);
 	heartbeat_hand_back(h);
 	heartbeat_tell_change(h);
