@@ -25,17 +25,27 @@ end;
 comment on function pgrab_internal.sees_only() is
   'The owner of the tasks that the current user sees. Null: it sees those of all.';
 
--- One probe of the due index for each pair of lane and shard that is not empty, and one for each lane.
+-- Of a lane with few tasks one probe of the due index for each pair that is not empty.  Such a probe reads
+-- the rest of its page of the index, about 200 entries; one for a shard and a time does not, and costs a
+-- fifth.  So of a lane that has tasks in many shards all are named, empty or not.
 create or replace function pgrab_internal.due_heads(p_owner text) returns table (lane bytea, shard smallint)
 language sql stable
 begin atomic
   select l.lane, h.shard
   from (select distinct x.lane from pgrab.lane x where p_owner is null or x.owner = p_owner) l
     cross join lateral (
+      select count(*) = 256 as many
+      from (
+        select from pgrab.task t
+        where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+          and t.due_at is not null limit 256) x) w
+    cross join lateral (
+      select g.shard::smallint as shard from generate_series(0, 1023) g(shard) where w.many
+      union all (
       with recursive head as (
         (select pgrab.shard(t.id) as shard from pgrab.task t
         where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
-          and t.due_at is not null
+          and t.due_at is not null and not w.many
         order by pgrab.shard(t.id) limit 1)
         union all
         select n.shard
@@ -44,10 +54,11 @@ begin atomic
           where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
             and pgrab.shard(t.id) > h.shard and t.due_at is not null
           order by pgrab.shard(t.id) limit 1) n)
-      select h.shard from head h) h;
+      select h.shard from head h)) h;
 end;
 comment on function pgrab_internal.due_heads(text) is
-  'The pairs of lane and shard that hold planned tasks of an owner, or of all (null).';
+  'The pairs of lane and shard that hold planned tasks of an owner, or of all (null); of a lane that has '
+  'many all 1024.';
 
 create or replace function pgrab_internal.due_ids(
   p_owner text, p_until timestamptz, p_statuses text[], p_each bigint) returns setof bigint
@@ -79,28 +90,34 @@ comment on function pgrab_tool.due_until(timestamptz, text[], bigint) is
   'Tasks that are due by then and have one of these statuses (null: any), held or not, found by index; of '
   'each lane and shard the first p_each (null: all).';
 
--- Two steps: the first few of each head give a time by which p_limit tasks are due; the second step reads no
--- further than that.
+-- Two steps: the first few of each head, or for a short list of each 16th, give a time by which p_limit tasks
+-- are due; the second step reads no further than that.  Of those due at that very time, of which one INSERT
+-- may have made a million, the few of the first step are enough.
 create or replace function pgrab_internal.due_first_ids(
   p_owner text, p_until timestamptz, p_statuses text[], p_limit integer) returns setof bigint
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
   with head as materialized (select h.lane, h.shard from pgrab_internal.due_heads(p_owner) h),
-  bound as materialized (
-    select f.due_at
+  few as materialized (
+    select f.id, f.due_at
     from head h cross join lateral (
-      select t.due_at from pgrab.task t
+      select t.id, t.due_at from pgrab.task t
       where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
         and pgrab.shard(t.id) = h.shard and t.due_at <= p_until and t.status = any (p_statuses)
-      order by t.due_at limit 1 + p_limit / 256) f
-    order by f.due_at offset p_limit - 1 limit 1)
-  select f.id
-  from head h cross join lateral (
-    select t.id, t.due_at from pgrab.task t
-    where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
-      and pgrab.shard(t.id) = h.shard and t.status = any (p_statuses)
-      and t.due_at <= coalesce((select b.due_at from bound b), p_until)
-    order by t.due_at limit p_limit) f
-  order by f.due_at limit p_limit
+      order by t.due_at limit 1 + p_limit / 1024) f
+    where p_limit > 64 or h.shard % 16 = 0),
+  bound as materialized (select f.due_at from few f order by f.due_at offset p_limit - 1 limit 1)
+  select x.id
+  from (
+    select f.id, f.due_at
+    from head h cross join lateral (
+      select t.id, t.due_at from pgrab.task t
+      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+        and pgrab.shard(t.id) = h.shard and t.status = any (p_statuses)
+        and t.due_at <= coalesce((select b.due_at - interval '1 us' from bound b), p_until)
+      order by t.due_at limit p_limit) f
+    union all
+    select f.id, f.due_at from few f where f.due_at = (select b.due_at from bound b)) x
+  order by x.due_at limit p_limit
 $$;
 comment on function pgrab_internal.due_first_ids(text, timestamptz, text[], integer) is
   'The first p_limit tasks of an owner, or of all (null), that are due by then, without reading the others.';
@@ -117,6 +134,35 @@ begin atomic
 end;
 comment on function pgrab_tool.due_first(timestamptz, text[], integer) is
   'The first p_limit tasks that are due by then, in order, without reading the others.';
+
+-- Counts without reading the tasks again: whose they are is known from their lanes.
+create or replace function pgrab_internal.due_counts(
+  p_owner text, out due bigint, out late bigint, out oldest timestamptz)
+language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
+  with head as materialized (select h.lane, h.shard from pgrab_internal.due_heads(p_owner) h),
+  seen as materialized (
+    select f.due_at
+    from head h cross join lateral (
+      select t.due_at from pgrab.task t
+      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+        and pgrab.shard(t.id) = h.shard and t.due_at <= statement_timestamp()
+        and t.status in ('scheduled', 'claimed')
+      order by t.due_at) f
+    limit 10000)
+  select count(*), count(*) filter (where s.due_at <= statement_timestamp() - interval '2 s'),
+    case when count(*) < 10000 then min(s.due_at) else (
+      select min(f.due_at)
+      from head h cross join lateral (
+        select t.due_at from pgrab.task t
+        where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+          and pgrab.shard(t.id) = h.shard and t.due_at <= statement_timestamp()
+          and t.status in ('scheduled', 'claimed')
+        order by t.due_at limit 1) f) end
+  from seen s
+$$;
+comment on function pgrab_internal.due_counts(text) is
+  'Of the tasks of an owner, or of all (null), that are due and have not started: how many, how many of them '
+  'for more than two seconds, both among ten thousand, and since when the first.';
 
 -- Found by what the claims wrote (pgrab.hold), not among the due tasks: there may be a million of those.
 create or replace function pgrab_tool.in_hand() returns setof pgrab_internal.task

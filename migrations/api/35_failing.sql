@@ -52,32 +52,21 @@ comment on column pgrab.overdue.overdue_by is 'How long ago a success was due.';
 comment on column pgrab.overdue.why is 'What it is doing or waiting for.';
 
 -- Each count stops at ten thousand.
-create or replace function pgrab_internal.count_due(p_for interval) returns bigint
+create or replace function pgrab_internal.counts_due(
+  out due bigint, out late bigint, out oldest_late interval)
 language sql stable set jit = off
 begin atomic
-  select count(*)
-  from (
-    select from pgrab_tool.due_until(statement_timestamp() - p_for, '{scheduled,claimed}') d
-    union all
-    select from pgrab_tool.in_line() l where l.fire_at <= statement_timestamp() - p_for
-    limit 10000) w;
+  select least(d.due + l.due, 10000), least(d.late + l.late, 10000),
+    case when d.late + l.late > 0
+      then date_trunc('second', statement_timestamp() - least(d.oldest, l.oldest)) end
+  from pgrab_internal.due_counts(pgrab_internal.sees_only()) d, (
+    select count(*) as due, min(x.fire_at) as oldest,
+      count(*) filter (where x.fire_at <= statement_timestamp() - interval '2 s') as late
+    from (select t.fire_at from pgrab_tool.in_line() t limit 10000) x) l;
 end;
-comment on function pgrab_internal.count_due(interval) is
-  'How many tasks have been due for this long and have not started, at most 10000.';
-
-create or replace function pgrab_internal.oldest_late() returns interval
-language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off
-begin atomic
-  select date_trunc('second', statement_timestamp() - min(w.since))
-  from (
-    select d.due_at as since
-    from pgrab_tool.due_until(statement_timestamp() - interval '2 s', '{scheduled,claimed}', 1) d
-    union all
-    (select l.fire_at from pgrab_tool.in_line() l
-    where l.fire_at <= statement_timestamp() - interval '2 s' limit 10000)) w;
-end;
-comment on function pgrab_internal.oldest_late() is
-  'How long the longest of the late tasks has been waiting.';
+comment on function pgrab_internal.counts_due() is
+  'How many tasks are due and have not started, how many of them for more than two seconds, each at most '
+  '10000, and for how long the first of these.';
 
 create or replace function pgrab_internal.counts_runs(p_within interval, out runs bigint, out failures bigint)
 language sql stable set jit = off
@@ -121,14 +110,12 @@ comment on function pgrab_tool.count_waiting() is
   'How many tasks wait for a signal, an answer, a time in their work, or members; ten thousand or more.';
 
 create or replace view pgrab.overview as
-select n.nodes_up, pgrab_internal.count_due('0 s') as due, r.running,
-  least(p.parked, 10000) as parked, l.late,
-  case when l.late > 0 then pgrab_internal.oldest_late() end as oldest_late,
+select n.nodes_up, d.due, r.running, least(p.parked, 10000) as parked, d.late, d.oldest_late,
   m.runs as runs_1m, m.failures as failed_1m, h.runs as runs_1h, h.failures as failed_1h,
   least(p.failing, 10000) as failing, o.overdue
 from (select count(*) as nodes_up from pgrab.node n where n.state = 'up' and n.live) n,
   (select count(*) as running from pgrab_tool.in_hand() t where t.status = 'running') r,
-  pgrab_internal.count_due('2 s') l(late), pgrab_internal.counts_parked() p,
+  pgrab_internal.counts_due() d, pgrab_internal.counts_parked() p,
   pgrab_internal.counts_runs('1 minute') m, pgrab_internal.counts_runs('1 hour') h,
   (select count(*) as overdue from (select from pgrab.overdue limit 10000) x) o;
 comment on view pgrab.overview is

@@ -553,7 +553,8 @@ begin
   return query select * from pgrab_internal.explain_answer(t);
   for i in 1 .. case when pgrab_internal.under_way(t.status, t.incarnation) then 0 when c_planned then 14
     when t.kind = 'batch' then 5 when c_asks then 6 else 4 end loop
-    continue when not p_all and i in (9, 12, 13);
+    continue when not p_all and (i in (9, 12, 13) or i in (3, 4) and c_planned
+      or i = 7 and t.limit_key is null or i = 8 and t.status <> 'claimed');
     case i
       when 1 then g := array(select x from pgrab_internal.explain_row(t) x);
       when 2 then g := array(select x from pgrab_internal.explain_all() x
@@ -572,6 +573,7 @@ begin
       when 13 then g := array(select x from pgrab_internal.explain_owner(t) x);
       else g := array(select x from pgrab_internal.explain_look(t) x);
     end case;
+    continue when g = '{}';
     return query select * from unnest(g);
     exit when not p_all and exists (select from unnest(g) x where x.why is not null);
   end loop;

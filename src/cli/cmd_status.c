@@ -89,6 +89,7 @@ run_one(struct cli *c)
 {
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
 	bool json = c->common->json;
+	static const char *const late[] = {NULL}; /* as many as usual */
 	PGresult *overview = NULL, *attention = NULL;
 	int code = CLI_DONE;
 	enum rc rc;
@@ -96,8 +97,8 @@ run_one(struct cli *c)
 	rc = json ? report_objects(db, "cli_overview", 0, NULL, &overview, &c->err)
 		  : report_rows(db, "cli_overview", 0, NULL, &overview, &c->err);
 	if (rc == RC_OK)
-		rc = json ? report_array(db, "cli_attention", 0, NULL, &attention, &c->err)
-			  : report_rows(db, "cli_attention", 0, NULL, &attention, &c->err);
+		rc = json ? report_array(db, "cli_attention", 1, late, &attention, &c->err)
+			  : report_rows(db, "cli_attention", 1, late, &attention, &c->err);
 	if (rc != RC_OK) {
 		code = cli_fail(c, rc, NULL);
 	} else if (json) {

@@ -42,20 +42,58 @@ put_cards(struct call *c, const PGresult *r)
 	buf_adds(&c->out, "</dl>\n");
 }
 
-static void
-put_attention(struct call *c, const PGresult *r)
+/* Where what needs attention is shown; NULL: nowhere.  path: room for it. */
+static const char *
+place_of(const char *what, const char *task, struct buf *path)
 {
+	static const struct {
+		const char *what, *to;
+	} places[] = {{"blackout", "/blackouts"}, {"node", "/nodes"}, {"slow", "/nodes"},
+	    {"failing", "#failing"}, {"missed", "/history?outcome=missed"}, {"waiting", "#waiting"}};
+
+	if (*task != '\0') {
+		buf_addf(path, "/tasks/%s", task);
+		return buf_str(path);
+	}
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		if (strcmp(places[i].what, what) == 0)
+			return places[i].to;
+	}
+	return NULL;
+}
+
+static void
+put_attention_line(struct call *c, const PGresult *r, int row)
+{
+	struct buf path = {0};
+	const char *to = place_of(db_field(r, row, "what"), db_field(r, row, "task_id"), &path);
+
+	buf_adds(&c->out, "<li>");
+	if (to != NULL)
+		buf_addf(&c->out, "<a href=\"%s\">", to);
+	html_text(&c->out, db_field(r, row, "text"));
+	buf_adds(&c->out, to != NULL ? "</a></li>\n" : "</li>\n");
+	buf_fini(&path);
+}
+
+/* Of late tasks only that there are some: they are listed with their reasons. */
+static void
+put_attention(struct call *c, const PGresult *r, const PGresult *overview)
+{
+	const char *late = db_field(overview, 0, "late");
+	bool none = strcmp(late, "0") == 0;
+
 	page_heading(c, "Needs attention");
-	if (PQntuples(r) == 0) {
+	if (PQntuples(r) == 0 && none) {
 		buf_adds(&c->out, "<p class=\"dim\">Nothing.</p>\n");
 		return;
 	}
 	buf_adds(&c->out, "<ul class=\"attention\">\n");
-	for (int row = 0; row < PQntuples(r); row++) {
-		buf_adds(&c->out, "<li>");
-		html_text(&c->out, db_text(r, row, 1));
-		buf_adds(&c->out, "</li>\n");
-	}
+	if (!none)
+		buf_addf(&c->out, "<li><a href=\"#late\">late, for up to %s: %s%s</a></li>\n",
+		    db_field(overview, 0, "oldest_late"), late, strcmp(late, "10000") == 0 ? "+" : "");
+	for (int row = 0; row < PQntuples(r); row++)
+		put_attention_line(c, r, row);
 	buf_adds(&c->out, "</ul>\n");
 }
 
@@ -98,11 +136,11 @@ page_overview(struct call *c, struct db *db)
 {
 	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
 				 *const late_args[] = {"8", "40"}, *const all[] = {NULL},
-				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"};
+				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"}, *const none[] = {"0"};
 	PGresult *r[12] = {NULL};
 
 	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
-	    page_ask_shared(c, db, "cli_attention", 0, NULL, &r[1]) &&
+	    page_ask_shared(c, db, "cli_attention", 1, none, &r[1]) &&
 	    page_ask_shared(c, db, "serve_failing", 1, failing_args, &r[2]) &&
 	    page_ask_shared(c, db, "cli_nodes", 1, all, &r[3]) &&
 	    page_ask_shared(c, db, "cli_forecast", 2, coming_args, &r[4]) &&
@@ -115,7 +153,8 @@ page_overview(struct call *c, struct db *db)
 	    page_ask_shared(c, db, "serve_waits", 0, NULL, &r[11])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
-		put_attention(c, r[1]);
+		put_attention(c, r[1], r[0]);
+		put_part(c, "late", "Late, the oldest first", r[10]);
 		if (PQntuples(r[9]) > 0)
 			put_list(c, "Blackouts", r[9], "");
 		page_rates(c, r[5], "Runs of the last hour", "minute");
@@ -123,7 +162,6 @@ page_overview(struct call *c, struct db *db)
 		buf_adds(&c->out, "<div id=\"failing\">");
 		put_list(c, "Failing", r[2], "No task fails.");
 		buf_adds(&c->out, "</div>\n");
-		put_part(c, "late", "Late, the oldest first", r[10]);
 		put_part(c, "waiting", "Waits for a signal, an answer or members", r[11]);
 		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
 		page_load(c, r[8]);

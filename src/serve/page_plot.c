@@ -220,6 +220,9 @@ page_load(struct call *c, const PGresult *r)
 			put_load(&p, r, row);
 		put_level(&p, 100, "", " % of slots");
 		end_plot(&p);
+		if (strcmp(db_field(r, 0, "complete"), "t") != 0)
+			buf_adds(p.o, "<p class=\"dim\">Not all: so many tasks are due that some are left "
+				      "out.</p>\n");
 		put_numbers(c, r);
 	} else {
 		buf_adds(&c->out, "<p class=\"dim\">Nothing is planned for the next day.</p>\n");

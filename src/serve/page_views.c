@@ -181,7 +181,7 @@ nodes(struct call *c, struct db *db)
 			put_node_form(c, db_text(r, row, 0));
 		page_heading(c, "How quick they are");
 		page_table(c, speed, PQntuples(speed), "Nothing ran within a day.", false);
-		buf_adds(&c->out, "<p class=\"dim\">Of the last 5000 runs of a day. times usual: against the "
+		buf_adds(&c->out, "<p class=\"dim\">Of the last 2000 runs of a day. times usual: against the "
 				  "median of the same tasks on all nodes; 2 takes twice as long.</p>\n");
 		page_end(c);
 	}

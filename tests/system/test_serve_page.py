@@ -284,3 +284,35 @@ def test_the_history_says_when_a_run_started_and_how_long_it_waited(db, nodes, s
     assert Visitor(serve).get(f"{path}&started_since=thrice", 400)
     # it was planned for a time that had passed, so it waits from its INSERT on
     assert db.one("select waited between 0 and 60 from pgrab.history where task_id = %s", task)
+
+
+def attention(serve):
+    """The lines under Needs attention, and where links lead."""
+    page = Visitor(serve).get("/")
+    begin = page.words.index("Needs attention")
+    words = page.words[begin + 1:page.words.index("Runs of the last hour")]
+    return [w for w in words if w.strip()], {a["href"] for tag, a in page.elements if tag == "a"}
+
+
+def test_what_needs_attention_leads_to_where_it_is_shown(db, nodes, serving):
+    serve = serving()
+    assert attention(serve)[0] == ["no node is up; start one: pgrab run"]
+    lost = nodes.start("lost", allow="noop")
+    nodes.start("n1", allow="noop")
+    db.wait("select count(*) = 2 from pgrab.node where state = 'up'")
+    wait_until(lambda: attention(serve)[0] == ["Nothing."], 10, "nothing to need attention")
+    lost.kill9()
+    approval = db.add(kind="noop", name="release <b>", wait_for="approved")
+    db.query("insert into pgrab.run (task_id, version, incarnation, node, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, "
+             "kind, owner) select 7, g, 1, case when g % 3 > 0 then 'quick' else 'slow' end, now(), now(), now() - case when g % 3 > 0 then 1 else 9 end * "
+             "interval '1 s', now(), now(), 1, 'succeeded', 'noop', current_user from generate_series(1, 30) g")
+    db.add(kind="shell", name="stays", command="true", run_at="2026-01-01")
+    db.wait("select exists (select from pgrab.node_incident) and exists (select from pgrab.late)")
+
+    def lines():
+        words, links = attention(serve)
+        return links if all(any(part in w for w in words) for part in (
+            "node slow takes 9.00 times as long as others for the same tasks, in 10 runs",
+            "node lost is down, and did not stop in good order", f"release <b> ({approval}) has waited for signal approved since",
+            "late, for up to")) else None
+    assert {"/nodes", f"/tasks/{approval}", "#late"} <= wait_until(lines, 10, "all to be told")
