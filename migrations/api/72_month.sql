@@ -62,11 +62,12 @@ comment on function pgrab_internal.month_one(pgrab_internal.task, timestamptz) i
   'The coming fires of one task: of each hour the first, and how many there are.';
 
 -- Tasks that fire together, because they have the same schedule, are worked out once.
-create or replace function pgrab_internal.month_tasks(p_until timestamptz, p_limit integer)
+create or replace function pgrab_internal.month_tasks(
+  p_until timestamptz, p_limit integer, p_names integer)
 returns table (t pgrab_internal.task, times bigint, names text[], seconds float8)
 language sql stable
 begin atomic
-  select (array_agg(x.t))[1], count(*), (array_agg(x.name order by x.name))[1:5], x.seconds
+  select (array_agg(x.t))[1], count(*), (array_agg(x.name order by x.name))[1:p_names], x.seconds
   from (
     select d as t, coalesce(d.name, d.key, d.id::text) as name, d.schedule, d.timezone, d.calendar,
       d.on_closed, d.kind, extract(epoch from pgrab_tool.usual(d.durations))::float8 as seconds,
@@ -78,9 +79,9 @@ begin atomic
     from pgrab_tool.due_first(p_until, '{scheduled,claimed,running}', p_limit) d) x
   group by x.alone, x.late, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.seconds;
 end;
-comment on function pgrab_internal.month_tasks(timestamptz, integer) is
+comment on function pgrab_internal.month_tasks(timestamptz, integer, integer) is
   'What is due until then: one task for all that fire with it and take as long, how many these are, and the '
-  'names of five.';
+  'names of p_names.';
 
 -- As many hours as the next day has, the others have about, too.  Of two days that is not worth a look.
 create or replace function pgrab_internal.month_days(p_days integer, p_limit integer) returns integer
@@ -88,21 +89,22 @@ language sql stable
 begin atomic
   select case when p_days <= 2 then greatest(p_days, 1) else (
     select least(p_days, 62, greatest(p_limit / greatest(count(*), 1), 1))
-    from pgrab_internal.month_tasks(statement_timestamp() + interval '1 day', p_limit / 4) m
+    from pgrab_internal.month_tasks(statement_timestamp() + interval '1 day', p_limit / 4, 1) m
       cross join lateral pgrab_internal.month_one(m.t, statement_timestamp() + interval '1 day') f)
     end::integer;
 end;
 comment on function pgrab_internal.month_days(integer, integer) is
   'Of how many days the fires can be told, if of each schedule each hour counts once.';
 
-create or replace function pgrab_internal.month_runs(p_until timestamptz, p_limit integer)
+create or replace function pgrab_internal.month_runs(
+  p_until timestamptz, p_limit integer, p_names integer)
 returns table (names text[], crew text, at timestamptz, until timestamptz, seconds float8, fires bigint,
   times bigint)
 language sql stable
 begin atomic
   with fire as materialized (
     select m.names, (m.t).kind as kind, f.at, m.seconds, f.fires * m.times as fires, m.times
-    from pgrab_internal.month_tasks(p_until, p_limit / 4) m
+    from pgrab_internal.month_tasks(p_until, p_limit / 4, p_names) m
       cross join lateral pgrab_internal.month_one(m.t, p_until) f
     limit 2 * p_limit),
   crew as materialized (
@@ -111,7 +113,7 @@ begin atomic
     f.times
   from fire f join crew c on c.kind = f.kind;
 end;
-comment on function pgrab_internal.month_runs(timestamptz, integer) is
+comment on function pgrab_internal.month_runs(timestamptz, integer, integer) is
   'The first run of each schedule in each hour until then, for how many tasks it stands, and how many fires '
   'that hour has.';
 
@@ -134,9 +136,11 @@ comment on function pgrab_internal.month_shut(timestamptz, timestamptz) is 'The 
 
 -- Our sessions (db/pg_session.c) do without joins of many rows with many.
 create or replace function pgrab.month(
-  p_timezone text default 'UTC', p_days integer default 31, p_limit integer default 10000)
+  p_timezone text default 'UTC', p_days integer default 31, p_limit integer default 10000,
+  p_names integer default 20)
 returns table (day date, hour integer, at timestamptz, fires bigint, tasks bigint, unknown bigint,
-  work_seconds float8, crew text, at_once bigint, slots bigint, names text, blackouts text, complete boolean)
+  work_seconds float8, crew text, at_once bigint, slots bigint, names text, more bigint, blackouts text,
+  complete boolean)
 language sql stable set enable_hashjoin = on set enable_sort = on set jit = off
 begin atomic
   with span as materialized (
@@ -148,7 +152,7 @@ begin atomic
       from pgrab_internal.zone_check(p_timezone)) d),
   run as materialized (
     select r.*, date_bin('1 hour', r.at, s.since) as hour
-    from span s cross join lateral pgrab_internal.month_runs(s.until, s.most) r),
+    from span s cross join lateral pgrab_internal.month_runs(s.until, s.most, p_names) r),
   bucket as materialized (
     select b.at as hour
     from span s cross join generate_series(s.since, s.until - interval '1 hour', '1 hour') b(at)),
@@ -176,17 +180,18 @@ begin atomic
     from span s cross join run r
       cross join generate_series(r.hour, least(r.until, s.until), '1 hour') h(hour)),
   named as materialized (
-    select x.hour, string_agg(x.name, ', ' order by x.name) as names
+    select x.hour, string_agg(x.name, ', ' order by x.name) as names, count(*) as names_told
     from (
       select p.hour, u.name, row_number() over (partition by p.hour order by u.name) as n
       from beside r join peak p on p.hour = r.hour and p.crew = r.crew cross join unnest(r.names) u(name)
       where r.at <= p.at and r.until > p.at) x
-    where x.n <= 5 group by 1),
+    where x.n <= p_names group by 1),
   shut as materialized (
     select h.* from span s cross join lateral pgrab_internal.month_shut(s.since, s.until) h)
   select timezone(p_timezone, b.hour)::date, extract(hour from timezone(p_timezone, b.hour))::integer, b.hour,
     coalesce(f.fires, 0), coalesce(f.tasks, 0), coalesce(f.unknown, 0), coalesce(f.seconds, 0),
     coalesce(nullif(p.crew, ''), 'workers'), coalesce(p.at_once, 0), coalesce(p.slots, 0), n.names,
+    coalesce(greatest(p.at_once - n.names_told, 0), 0),
     (select string_agg(distinct h.name, ', ') from shut h
       where h.begins_at < b.hour + interval '1 hour' and h.ends_at > b.hour),
     (select count(*) < 2 * greatest(p_limit, 10) from run r) and (
@@ -196,11 +201,11 @@ begin atomic
     left join named n on n.hour = b.hour
   order by b.hour;
 end;
-comment on function pgrab.month(text, integer, integer) is
+comment on function pgrab.month(text, integer, integer, integer) is
   'The coming fires of some days, the first of which is today, by the hour of a time zone: how many there '
-  'are, of how many tasks, and of how many no duration is known; the seconds of work; of the crew that it '
-  'is most for, how many runs are at work at once and how many slots there are, and whose runs these are, '
-  'five of them. More than the slots: schedules clash. blackouts: which of them the hour meets; the fires '
-  'are not moved. Of a task that fires several times in an hour the first stands for all in at_once. '
-  'There are fewer days if there is more to tell than p_limit permits, which counts each schedule once in '
-  'each hour; complete is false if even so some tasks are left out.';
+  'are, of how many tasks, and of how many no duration is known; the seconds of work; of the crew that it is '
+  'most for, how many runs are at work at once and how many slots there are, whose runs these are, p_names '
+  'of them, and how many more there are. More than the slots: schedules clash. blackouts: which of them the '
+  'hour meets; the fires are not moved. Of a task that fires several times in an hour the first stands for '
+  'all in at_once. There are fewer days if there is more to tell than p_limit permits, which counts each '
+  'schedule once in each hour; complete is false if even so some tasks are left out.';

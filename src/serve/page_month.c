@@ -21,6 +21,7 @@
 struct month {
 	const char *timezone, *day; /* day: the one that is told in full, or NULL */
 	PGresult *r, *closed;       /* closed: days, with the calendars that they are closed in */
+	PGresult *clash;            /* all that is at work in one hour, or NULL */
 	double most;                /* fires of one hour */
 };
 
@@ -137,6 +138,31 @@ put_map(struct call *c, const struct month *m)
 	    "is a link to its hours.</p>\n");
 }
 
+/* Whose runs these are; the rest is a link. */
+static void
+put_names(struct call *c, const struct month *m, int row)
+{
+	html_text(&c->out, db_field(m->r, row, "names"));
+	if (strcmp(db_field(m->r, row, "more"), "0") == 0)
+		return;
+	buf_adds(&c->out, " and <a href=\"/month?timezone=");
+	html_url(&c->out, m->timezone);
+	buf_addf(&c->out, "&amp;day=%s&amp;hour=%s#clash\">%s more</a>", db_field(m->r, row, "cursor"),
+	    db_field(m->r, row, "place"), db_field(m->r, row, "more"));
+}
+
+static void
+put_clash(struct call *c, const PGresult *r)
+{
+	if (r == NULL || PQntuples(r) == 0)
+		return;
+	buf_addf(&c->out, "<h2 id=\"clash\">At work at once on %s</h2>\n<p>", db_field(r, 0, "label"));
+	html_text(&c->out, db_field(r, 0, "names"));
+	if (strcmp(db_field(r, 0, "more"), "0") != 0)
+		buf_addf(&c->out, " and %s more", db_field(r, 0, "more"));
+	buf_adds(&c->out, "</p>\n");
+}
+
 static void
 put_clashes(struct call *c, const struct month *m)
 {
@@ -155,7 +181,7 @@ put_clashes(struct call *c, const struct month *m)
 		    db_field(m->r, row, "slots"));
 		html_text(&c->out, db_field(m->r, row, "crew"));
 		buf_adds(&c->out, ": ");
-		html_text(&c->out, db_field(m->r, row, "names"));
+		put_names(c, m, row);
 		buf_adds(&c->out, "</li>\n");
 	}
 	if (n > LIST_MAX)
@@ -253,6 +279,7 @@ put_page(struct call *c, struct month *m)
 	put_map(c, m);
 	if (m->day != NULL)
 		put_day(c, m);
+	put_clash(c, m->clash);
 	put_clashes(c, m);
 	put_quiet(c, m);
 	put_numbers(c, m);
@@ -264,11 +291,14 @@ page_month(struct call *c, struct db *db)
 {
 	const char *zone = call_query(c, "timezone");
 	struct month m = {.timezone = zone == NULL ? "UTC" : zone, .day = call_query(c, "day")};
-	const char *params[] = {m.timezone, DAYS_TEXT, "10000"};
+	const char *params[] = {m.timezone, DAYS_TEXT, "10000"},
+		   *hour[] = {m.timezone, m.day, call_query(c, "hour"), params[2]};
 
 	if (page_ask_shared(c, db, "serve_month_page", 3, params, &m.r) &&
-	    page_ask_shared(c, db, "serve_closed", 2, params, &m.closed))
+	    page_ask_shared(c, db, "serve_closed", 2, params, &m.closed) &&
+	    (m.day == NULL || hour[2] == NULL || page_ask_shared(c, db, "serve_clash", 4, hour, &m.clash)))
 		put_page(c, &m);
 	PQclear(m.r);
 	PQclear(m.closed);
+	PQclear(m.clash);
 }
