@@ -560,6 +560,8 @@ create table pgrab.beat (
   server_life      bigint,
   crews            jsonb,
   doubts           bigint[],
+  fitness_why      text,
+  work             text,
   constraint beat_pkey primary key (node_id, beat),
   constraint beat_state_check check (state in ('up', 'draining', 'down'))
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -591,6 +593,8 @@ comment on column pgrab.beat.crews is
   'workers, "http" its http slots, the others are its pools of handlers.';
 comment on column pgrab.beat.doubts is
   'Tasks about which the server has not answered the node of late: see pgrab.node.doubts. Null: none.';
+comment on column pgrab.beat.fitness_why is 'Why it is as fit as it says: see pgrab.node.fitness_why.';
+comment on column pgrab.beat.work is 'What its runs came to: see pgrab.node.work.';
 comment on column pgrab.beat.server_life is
   'Life of the server that it was sent in, if the node''s runs outlast that life; else null.';
 

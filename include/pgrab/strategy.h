@@ -8,7 +8,7 @@
  *
  * A strategy is pure: the same cluster gives the same answer, on every node; no database, no files, no clock,
  * no threads of its own, no state that matters between calls.  The node measures each call and complains of
- * slow ones.
+ * slow ones.  What a strategy has to know of the past is in the picture: pgrab_work, and its own last word.
  *
  * Third party: build a shared object against this header alone, export
  *     const struct pgrab_strategy *pgrab_strategy_v1(void);
@@ -25,7 +25,8 @@
 extern "C" {
 #endif
 
-#define PGRAB_STRATEGY_ABI   1
+/* 2: fitness: pgrab_node.fitness and .work, fitness(), may_steal().  The entry has kept its name. */
+#define PGRAB_STRATEGY_ABI   2
 #define PGRAB_STRATEGY_ENTRY "pgrab_strategy_v1"
 
 /* Every task belongs to one of these, by a hash of its id: pgrab.shard(id). */
@@ -37,6 +38,16 @@ struct pgrab_label {
 	const char *value;
 };
 
+/* How a node's runs of one kind went of late; recent ones count for more, and all fade with time.  A run that
+ * was cancelled, or lost with its node, does not count. */
+struct pgrab_work {
+	const char *kind;
+	double runs;       /* how many the next two are about */
+	double succeeded;  /* of them */
+	double timed;      /* how many successes the next one is about */
+	double typical_us; /* how long they took, geometric mean; 0: timed is 0 */
+};
+
 /* One live node.  Live means that its heartbeat is recent; a draining node is not in the list. */
 struct pgrab_node {
 	int64_t id;       /* of pgrab.node; never reused */
@@ -46,6 +57,11 @@ struct pgrab_node {
 	int64_t in_hand;  /* tasks claimed + running, as of its last heartbeat */
 	size_t n_labels;
 	const struct pgrab_label *labels; /* sorted by key */
+	int64_t fitness;                  /* what it last said, see fitness(); 100: nothing yet */
+	size_t n_work;                    /* only where its strategy has fitness() */
+	const struct pgrab_work *work;
+	/* per cent of its machine, or of what its control group allows; smoothed; -1: not known */
+	int32_t cpu_free, memory_free;
 };
 
 /*
@@ -118,7 +134,23 @@ struct pgrab_strategy {
 
 	/* The final word on one candidate.  NULL: yes to all. */
 	bool (*accept)(void *self, const struct pgrab_cluster *c, const struct pgrab_candidate *t);
+
+	/*
+	 * How fit the asking node is, in per cent of an ordinary one; cut to 1..PGRAB_FITNESS_MAX.
+	 * Asked every few heartbeats.  The answer travels with the node's heartbeat: from then on all
+	 * nodes find the same number in pgrab_node.fitness, and are asked for their shards anew.  So each
+	 * change moves shards: answer in coarse steps, and repeat your last word,
+	 * c->nodes[c->self].fitness, as long as it will do.  why: the reason in a few words, for people.
+	 * NULL: fitness is not used.
+	 */
+	int64_t (*fitness)(void *self, const struct pgrab_cluster *c, char *why, size_t why_size);
+
+	/* May the asking node, which has nothing else to do, take what others have left lying for
+	 * steal_after?  NULL: yes. */
+	bool (*may_steal)(void *self, const struct pgrab_cluster *c);
 };
+
+#define PGRAB_FITNESS_MAX 10000
 
 typedef const struct pgrab_strategy *(*pgrab_strategy_entry_fn)(void);
 

@@ -32,6 +32,8 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   coalesce(b.gauges[7], 0)::int as connections, b.gauges[8] * interval '1 us' as lease_left,
   nullif(b.gauges[9], 0) * interval '1 us' as round_trip,
   b.server_life, b.crews, b.doubts,
+  nullif(b.gauges[10], -1)::int as cpu_free, nullif(b.gauges[11], -1)::int as memory_free,
+  nullif(b.gauges[12], 0)::int as fitness, b.fitness_why, b.work,
   coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live,
   exists (select from pgrab.drained d where d.node_id = r.id) as draining,
   case when o.node_id is not null then jsonb_strip_nulls(jsonb_build_object(
@@ -125,6 +127,20 @@ comment on column pgrab.node.doubts is
 comment on column pgrab.node.server_life is
   'If its runs outlast a restart of the server: the life of the server in which it sent its last heartbeat. '
   'In another life others wait for two and a half times dead_after. Null: they do not outlast one.';
+comment on column pgrab.node.cpu_free is
+  'Per cent of its machine''s CPUs that were idle of late, or of what its control group allows. Null: not '
+  'known.';
+comment on column pgrab.node.memory_free is
+  'Per cent of its machine''s memory that is available, or of what its control group allows. Null: not '
+  'known.';
+comment on column pgrab.node.fitness is
+  'How fit its strategy finds it, in per cent of an ordinary node: its share follows. Null: the strategy '
+  'does not say; `adaptive` does.';
+comment on column pgrab.node.fitness_why is 'Why its fitness is what it is.';
+comment on column pgrab.node.work is
+  'How its last runs went, for the strategies of all nodes: KIND RUNS SUCCEEDED TIMED TYPICAL and so on. '
+  'RUNS of a kind (in hundredths; older ones count for less), how many of them succeeded, and how long '
+  'successes typically took, in us. Null: its strategy does not ask.';
 comment on column pgrab.node.live is
   'Has it been heard from lately, by the database''s clock? For readers only: nodes judge each other by '
   'beat.';

@@ -286,7 +286,8 @@ select n.name,
   case when r.live and min(r.strategy) filter (where r.live) over ()
       <> max(r.strategy) filter (where r.live) over () then 'mixed strategies'
     when n.state <> 'down' and n.ill then 'cannot record runs now: see its log'
-    when n.state <> 'down' then pgrab_internal.why_stopping(n.incarnation) end as warning,
+    when n.state <> 'down' then coalesce(pgrab_internal.why_stopping(n.incarnation),
+      case when n.fitness < 50 then 'fitness ' || n.fitness || '%: ' || n.fitness_why end) end as warning,
   pgrab_internal.overridden(n) as overridden
 from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
@@ -313,7 +314,7 @@ comment on column pgrab.nodes.stolen is
 comment on column pgrab.nodes.warning is
   'mixed strategies: live nodes divide the shards by different rules, so some shards have two owners or '
   'none. cannot record runs: so it takes no tasks. stopping: runs that were told to stop and have not ended; '
-  '`pgrab doctor` says why.';
+  '`pgrab doctor` says why. fitness: it is below 50 % (pgrab.node.fitness), so the node gets less.';
 comment on column pgrab.nodes.overridden is
   'What operators have set with UPDATE of pgrab.node, and what the node''s own setting says: weight 3 for 1.';
 

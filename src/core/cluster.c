@@ -21,13 +21,23 @@ fill_node(struct pgrab_node *n, const struct member *m)
 		label[i] =
 		    (struct pgrab_label){xstrdup(m->labels.item[i].key), xstrdup(m->labels.item[i].value)};
 	qsort(label, m->labels.count, sizeof *label, by_key);
+	struct pgrab_work *work = xcalloc(WORK_KINDS, sizeof *work);
+	size_t n_work = work_view(&m->work, work);
+
+	for (size_t i = 0; i < n_work; i++)
+		work[i].kind = xstrdup(work[i].kind);
 	*n = (struct pgrab_node){.id = m->id,
 	    .name = xstrdup(m->name),
 	    .weight = m->weight,
 	    .slots = m->slots,
 	    .in_hand = m->in_hand,
 	    .n_labels = m->labels.count,
-	    .labels = label};
+	    .labels = label,
+	    .fitness = m->fitness,
+	    .n_work = n_work,
+	    .work = work,
+	    .cpu_free = m->cpu_free,
+	    .memory_free = m->memory_free};
 }
 
 static void
@@ -38,6 +48,9 @@ free_node(struct pgrab_node *n)
 		free((char *)n->labels[i].value);
 	}
 	free((struct pgrab_label *)n->labels);
+	for (size_t i = 0; i < n->n_work; i++)
+		free((char *)n->work[i].kind);
+	free((struct pgrab_work *)n->work);
 	free((char *)n->name);
 }
 
@@ -82,6 +95,16 @@ cluster_same_shape(const struct cluster *a, const struct cluster *b)
 			    strcmp(x->labels[k].value, y->labels[k].value) != 0)
 				return false;
 		}
+	}
+	return true;
+}
+
+bool
+cluster_same_fitness(const struct cluster *a, const struct cluster *b)
+{
+	for (size_t i = 0; i < a->view.n_nodes; i++) {
+		if (a->node[i].fitness != b->node[i].fitness)
+			return false;
 	}
 	return true;
 }

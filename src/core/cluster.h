@@ -22,10 +22,12 @@ struct cluster {
  * unless it drains.  One reference for the caller. */
 struct cluster *cluster_build(const struct members *m, int64_t self_id, bool self_draining);
 
-/* Same nodes with the same weights, labels and slots?  (in_hand changes all the time and does not count.) */
+/* Same nodes with the same weights, labels and slots?  (in_hand and work change all the time and do not
+ * count.) */
 bool cluster_same_shape(const struct cluster *a, const struct cluster *b);
 
-/* For two of the same shape: are the same nodes busy? */
+/* For two of the same shape: is each node as fit?  Are the same nodes busy? */
+bool cluster_same_fitness(const struct cluster *a, const struct cluster *b);
 bool cluster_same_busy(const struct cluster *a, const struct cluster *b);
 /* Is there another node that is not busy? */
 bool cluster_has_free(const struct cluster *c);

@@ -43,6 +43,10 @@ take_row(const struct members *all, struct member *m, const struct member_row *r
 	m->in_hand = row->in_hand > 0 ? row->in_hand : 0;
 	m->draining = row->draining;
 	m->busy = row->busy;
+	m->fitness = row->fitness > 0 ? row->fitness : 100;
+	work_parse(&m->work, row->work);
+	m->cpu_free = row->cpu_free;
+	m->memory_free = row->memory_free;
 	m->heartbeat_us = row->heartbeat_us;
 	m->life = all->life;
 	m->dead_after_us = lease_dead_us(row->dead_after_us, row->server_life, all->life, all->pooled);

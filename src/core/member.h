@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/netstr.h"
+#include "core/work.h"
 
 /* One row of pgrab.node as read. */
 struct member_row {
@@ -34,7 +35,10 @@ struct member_row {
 	int64_t heartbeat_us; /* how often it intends to beat */
 	/* Its own setting counts, because it is the one that it fences itself in time for. */
 	int64_t dead_after_us;
-	int64_t server_life; /* of its beat; 0: its runs outlast no restart of the server */
+	int64_t server_life;           /* of its beat; 0: its runs outlast no restart of the server */
+	int64_t fitness;               /* per cent; 0: it has said none */
+	const char *work;              /* see core/work.h; "": nothing, or it does not say */
+	int32_t cpu_free, memory_free; /* per cent; -1: not known */
 };
 
 struct member {
@@ -48,6 +52,9 @@ struct member {
 	bool draining;
 	bool busy;
 	struct pairs labels;
+	int64_t fitness;
+	struct work work;
+	int32_t cpu_free, memory_free;
 	int64_t heartbeat_us;
 	int64_t dead_after_us; /* longer if its runs outlast a restart; see lease_dead_us() */
 	int64_t silent_us;     /* how long its beat has been seen unchanged, */

@@ -122,6 +122,10 @@ enum {
 	DEAD_AFTER,
 	BUSY,
 	SERVER_LIFE,
+	FITNESS,
+	WORK,
+	CPU_FREE,
+	MEMORY_FREE,
 	LIFE,
 	DRAIN,
 	STOPS,
@@ -172,7 +176,11 @@ read_members(const struct db *db, const PGresult *res, struct members *m)
 		    .heartbeat_us = db_int64(res, i, HEARTBEAT),
 		    .dead_after_us = db_int64(res, i, DEAD_AFTER),
 		    .busy = db_bool(res, i, BUSY),
-		    .server_life = db_int64(res, i, SERVER_LIFE)};
+		    .server_life = db_int64(res, i, SERVER_LIFE),
+		    .fitness = db_int64(res, i, FITNESS),
+		    .work = db_text(res, i, WORK),
+		    .cpu_free = (int32_t)db_int64(res, i, CPU_FREE),
+		    .memory_free = (int32_t)db_int64(res, i, MEMORY_FREE)};
 	}
 	m->pooled = db_pooled(db);
 	members_observe(m, rows, n, n > 0 ? db_int64(res, 0, LIFE) : 0, clock_mono_us());
@@ -192,7 +200,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 		pgarray_int(&gauges, b->gauge[i]);
 	for (int i = 0; i < COUNT__COUNT; i++)
 		pgarray_int(&counts, b->add[i]);
-	rc = db_query(db, sql_text("node_beat"), 13,
+	rc = db_query(db, sql_text("node_beat"), 15,
 	    (const char *[]){number(id, b->node_id), number(inc, b->incarnation),
 		b->draining ? "draining" : "up", b->bell ? "t" : "f", pgarray_str(&gauges),
 		pgarray_str(&counts), others != NULL ? "t" : "f", b->busy ? "t" : "f", b->ill ? "t" : "f",
@@ -200,7 +208,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 		b->outlast == OUTLAST_NO      ? NULL
 		: b->outlast == OUTLAST_ASYNC ? "t"
 					      : "f",
-		b->crews, b->doubts},
+		b->crews, b->doubts, b->why, b->work},
 	    &res, err);
 	pgarray_fini(&gauges);
 	pgarray_fini(&counts);

@@ -90,6 +90,9 @@ enum node_gauge {
 	GAUGE_CONNECTIONS,
 	GAUGE_LEASE_LEFT, /* us */
 	GAUGE_ROUND_TRIP, /* us, of the heartbeat before; 0: there was none */
+	GAUGE_CPU_FREE,   /* per cent; -1: not known */
+	GAUGE_MEMORY_FREE,
+	GAUGE_FITNESS, /* 0: its strategy does not say */
 	GAUGE__COUNT
 };
 
@@ -111,6 +114,7 @@ struct node_beat {
 	int64_t add[COUNT__COUNT]; /* since the last beat that went through */
 	const char *crews;         /* JSON, see pgrab.beat.crews; borrowed */
 	const char *doubts;        /* an array, see pgrab.beat.doubts; borrowed; NULL: none */
+	const char *why, *work;    /* as pgrab.beat.fitness_why and .work; borrowed; NULL: none */
 };
 
 /* What people want of this node, as its row said at the last beat; and what the server says. */

@@ -27,6 +27,7 @@
 #include "node/boss/boss.h"
 #include "node/doubts.h"
 #include "node/health.h"
+#include "node/runs/achieved.h"
 #include "node/runs/live.h"
 #include "node/owners/owners.h"
 #include "node/settings/settings.h"
@@ -113,6 +114,7 @@ struct node {
 	struct mailbox *back_queue;   /* starter -> heartbeat: copies of what the starter cannot hand back */
 	struct recover *recover;
 
+	struct achieved achieved;
 	struct lives lives; /* what the runs show; see live.h */
 	struct teller *teller;
 };

@@ -266,6 +266,7 @@ fini(struct node *n)
 	holds_fini(&n->holds);
 	doubts_fini(&n->doubts);
 	lives_fini(&n->lives);
+	achieved_fini(&n->achieved);
 	gate_fini(&n->stop_now);
 	mailbox_destroy(&n->start_queue);
 	mailbox_destroy(&n->run_queue);
@@ -302,6 +303,7 @@ node_main(const struct settings *set)
 	holds_init(&n.holds);
 	doubts_init(&n.doubts);
 	lives_init(&n.lives);
+	achieved_init(&n.achieved);
 	rc = log_start(&err);
 	if (rc == RC_OK)
 		rc = prepare(&n, &err);

@@ -9,6 +9,7 @@ extern const struct pgrab_strategy strategy_id_hash;
 extern const struct pgrab_strategy strategy_least_count;
 extern const struct pgrab_strategy strategy_weight;
 extern const struct pgrab_strategy strategy_rendezvous;
+extern const struct pgrab_strategy strategy_adaptive;
 extern const struct pgrab_strategy strategy_labels;
 
 const struct pgrab_strategy *const strategy_builtin[] = {
@@ -17,6 +18,7 @@ const struct pgrab_strategy *const strategy_builtin[] = {
     &strategy_least_count,
     &strategy_weight,
     &strategy_rendezvous,
+    &strategy_adaptive,
     &strategy_labels,
     NULL,
 };

@@ -145,7 +145,8 @@ static enum rc
 try_out(const struct strategy *st, struct err *err)
 {
 	static const struct pgrab_node nodes[] = {
-	    {.id = 1, .name = "a", .weight = 1, .slots = 1}, {.id = 2, .name = "b", .weight = 1, .slots = 1}};
+	    {.id = 1, .name = "a", .weight = 1, .slots = 1, .fitness = 100},
+	    {.id = 2, .name = "b", .weight = 1, .slots = 1, .fitness = 100}};
 	const struct pgrab_cluster c = {
 	    .size = sizeof c, .shards = PGRAB_SHARDS, .n_nodes = 2, .nodes = nodes};
 	struct padded_set padded = {0};
@@ -269,4 +270,28 @@ strategy_accept(struct strategy *s, const struct pgrab_cluster *c, const struct 
 	yes = s->s->accept(s->self, c, t);
 	note_time(s, began, "accept");
 	return yes;
+}
+
+bool
+strategy_has_fitness(const struct strategy *s)
+{
+	return s->s->fitness != NULL;
+}
+
+int64_t
+strategy_fitness(struct strategy *s, const struct pgrab_cluster *c, char *why, size_t why_size)
+{
+	int64_t began = clock_mono_us(), fitness;
+
+	why[0] = '\0';
+	fitness = s->s->fitness(s->self, c, why, why_size);
+	note_time(s, began, "fitness");
+	why[why_size - 1] = '\0';
+	return fitness < 1 ? 1 : fitness > PGRAB_FITNESS_MAX ? PGRAB_FITNESS_MAX : fitness;
+}
+
+bool
+strategy_may_steal(struct strategy *s, const struct pgrab_cluster *c)
+{
+	return s->s->may_steal == NULL || s->s->may_steal(s->self, c);
 }

@@ -22,6 +22,11 @@ strategy_shards(struct strategy *s, const struct pgrab_cluster *c, size_t rank, 
 int64_t strategy_quota(struct strategy *s, const struct pgrab_cluster *c, int64_t room); /* 0..room */
 bool strategy_accept(struct strategy *s, const struct pgrab_cluster *c, const struct pgrab_candidate *t);
 
+/* Has it a word for fitness?  What it says of the asking node, 1..PGRAB_FITNESS_MAX.  why may be cut. */
+bool strategy_has_fitness(const struct strategy *s);
+int64_t strategy_fitness(struct strategy *s, const struct pgrab_cluster *c, char *why, size_t why_size);
+bool strategy_may_steal(struct strategy *s, const struct pgrab_cluster *c);
+
 /* All built-in strategies, ended by NULL. */
 extern const struct pgrab_strategy *const strategy_builtin[];
 

@@ -1,7 +1,7 @@
 -- The views: their shape, which others rely on, and what they say of rows made by hand.
 begin;
 \ir nodes.inc
-select plan(81);
+select plan(82);
 set local timezone = 'UTC';
 
 -- ------------------------------------------------------------------------------------------------- the shape
@@ -282,5 +282,11 @@ select unalike(pg_temp.plan($$select * from pgrab.history
     where finished_at >= '2000-01-01' and finished_at < '2000-01-02'$$),
   '%run_2%', 'a condition on finished_at picks the partitions');
 
+update pgrab.beat b
+set gauges = array_fill(null::bigint, array[9]) || '{50,-1,6}', fitness_why = 'success 20%'
+from pgrab.registration r where r.id = b.node_id and r.name = 'n2';
+select is((select (n.cpu_free, n.memory_free, n.fitness, v.warning)::text
+    from pgrab.node n join pgrab.nodes v using (name) where n.name = 'n2'),
+  '(50,,6,"fitness 6%: success 20%")', 'a node that its strategy finds unfit, and why');
 select * from finish();
 rollback;

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cluster import ROOT, run_pgrab, wait_until
 
-STRATEGIES = ["default", "id_hash", "least_count", "weight", "rendezvous", "labels"]
+STRATEGIES = ["default", "id_hash", "least_count", "weight", "rendezvous", "adaptive", "labels"]
 PARTITIONS = [s for s in STRATEGIES if s not in ("default", "labels")]  # labels is another word for id_hash
 TASKS = 50_000
 # Nobody steals, nobody rescues: what a node runs is what its strategy gave it.
@@ -298,7 +298,7 @@ def build_so(folder, name, *flags, source=ROOT / "tests/unit/plugin_strategy.c",
 
 
 @pytest.mark.parametrize("flag, says", [
-    ("-DTOY_ABI=99", "it was built for strategy ABI 99, this pgrab has ABI 1"),
+    ("-DTOY_ABI=99", "it was built for strategy ABI 99, this pgrab has ABI 2"),
     ("-DTOY_ENTRY=something_else", "it does not export the function pgrab_strategy_v1"),
     ("-DTOY_SHARDS=NULL", "has no shards()"),
     ("-DTOY_ANSWER=NULL", "returned NULL"),
@@ -341,10 +341,11 @@ def test_the_example_builds_from_installed_headers_alone_and_runs(db, nodes, tmp
 
 def test_each_built_in_strategy_builds_from_installed_headers_alone(db, nodes, tmp_path, installed):
     cflags = subprocess.run(["pkg-config", "--cflags", "pgrab"], env=installed, check=True, capture_output=True, text=True).stdout.split()
-    built = [build_so(tmp_path, name, "-DPGRAB_STRATEGY_SO", "-Wall", "-Werror", source=ROOT / f"strategies/{name}.c", cflags=cflags) for name in ["default", *PARTITIONS]]
+    built = {name: build_so(tmp_path, name, "-DPGRAB_STRATEGY_SO", "-Wall", "-Werror", source=ROOT / f"strategies/{name}.c", cflags=cflags)
+             for name in ["default", *PARTITIONS]}
     # One rule, whether it was compiled in or loaded.
     nodes.start("n1", **options("rendezvous"))
-    nodes.start("n2", **options(built[-1]))
+    nodes.start("n2", **options(built["rendezvous"]))
     owned = wait_settled(db, ["n1", "n2"])
     assert min(owned.values()) > 490
 

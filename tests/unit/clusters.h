@@ -65,6 +65,7 @@ picture_random(struct picture *p, size_t n)
 		id += 1 + (int64_t)chance((uint64_t)gap);
 		*one =
 		    (struct pgrab_node){.id = id, .name = "n", .weight = 1, .slots = 1 + (int64_t)chance(32)};
+		one->fitness = chance(3) == 0 ? 1 + (int64_t)chance(400) : 100;
 		one->in_hand = chance(3) == 0 ? 0 : (int64_t)chance(2000);
 		if (chance(2) == 0)
 			one->weight = (double)chance(1000) / (double)(1 + chance(10));

@@ -928,6 +928,8 @@ observe(struct members *m)
 			    .labels = "",
 			    .heartbeat_us = one->heartbeat_us,
 			    .dead_after_us = one->dead_after_us,
+			    .cpu_free = -1,
+			    .memory_free = -1,
 			    .server_life = one->life};
 	}
 	m->pooled = fake.pooled;

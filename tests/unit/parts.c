@@ -47,6 +47,7 @@ parts_make(struct parts *p)
 	gate_init(&n->stop_now);
 	holds_init(&n->holds);
 	lives_init(&n->lives);
+	achieved_init(&n->achieved);
 	n->start_queue = mailbox_create();
 	n->run_queue = mailbox_create();
 	n->finish_queue = mailbox_create();
@@ -133,6 +134,7 @@ parts_end(struct parts *p)
 	mailbox_destroy(&n->back_queue);
 	holds_fini(&n->holds);
 	lives_fini(&n->lives);
+	achieved_fini(&n->achieved);
 	gate_fini(&n->stop_now);
 	exec_set_destroy(&n->execs);
 	cluster_slot_fini(&n->cluster);

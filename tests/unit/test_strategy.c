@@ -93,7 +93,8 @@ every_shard_has_exactly_one_owner_among_many_nodes(void **state)
 	static const struct {
 		const char *name;
 		size_t nodes;
-	} many[] = {{"id_hash", 300}, {"least_count", 300}, {"rendezvous", 40}, {"weight", 40}};
+	} many[] = {
+	    {"id_hash", 300}, {"least_count", 300}, {"rendezvous", 40}, {"weight", 40}, {"adaptive", 40}};
 	static struct picture p;
 	int64_t owner[PGRAB_SHARDS];
 

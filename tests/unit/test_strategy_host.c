@@ -76,14 +76,14 @@ host_finds_every_builtin_by_name(void **state)
 		assert_null(s);
 		strategy_close(&s);
 	}
-	assert_int_equal(n, 6);
+	assert_int_equal(n, 7);
 }
 
 static void
 host_lists_the_names_when_one_is_unknown(void **state)
 {
 	expect_refused("idhash", "", "no strategy \"idhash\"");
-	expect_refused("idhash", "", "default, id_hash, least_count, weight, rendezvous, labels");
+	expect_refused("idhash", "", "default, id_hash, least_count, weight, rendezvous, adaptive, labels");
 	expect_refused("", "", "no strategy \"\"");
 	expect_refused("ID_HASH", "", "no strategy");
 }
@@ -118,7 +118,7 @@ host_loads_a_file(void **state)
 static void
 host_refuses_files_that_are_no_strategies(void **state)
 {
-	expect_file_refused("strategy_toy_abi.so", "built for strategy ABI 99, this pgrab has ABI 1");
+	expect_file_refused("strategy_toy_abi.so", "built for strategy ABI 99, this pgrab has ABI 2");
 	expect_file_refused("strategy_toy_entry.so", "does not export the function pgrab_strategy_v1");
 	expect_file_refused("strategy_toy_shards.so", "has no shards()");
 	expect_file_refused("strategy_toy_name.so", "has no name");

@@ -9,18 +9,19 @@
 -- the subquery for that: in a generic plan a join would read them first).
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5 gauges, $6 what to add to the counts (both arrays: see
 -- pgrab.node), $7 the others, too?, $8 busy, $9 ill, $10 do its runs outlast this life of the server, $11
--- null: they cannot; else: are asynchronous standbys accepted? $12 its crews, $13 the tasks it doubts.
+-- null: they cannot; else: are asynchronous standbys accepted? $12 its crews, $13 the tasks it doubts, $14
+-- why it is so fit, $15 what its runs came to.
 with last as materialized (
   select b.* from pgrab.beat b where b.node_id = $1::bigint order by b.beat desc limit 1),
 beat as (
   insert into pgrab.beat (node_id, beat, incarnation, heartbeat_at, state, bell, busy, ill, gauges, counts,
-    server_life, crews, doubts)
+    server_life, crews, doubts, fitness_why, work)
   select l.node_id, l.beat + 1, l.incarnation, clock_timestamp(),
     case when exists (select from pgrab.drained d where d.node_id = $1::bigint) then 'draining' else $3 end,
     $4::boolean, $8::boolean, $9::boolean, $5::bigint[],
     array(select coalesce(l.counts[u.i], 0) + u.n
       from unnest($6::bigint[]) with ordinality u(n, i) order by u.i),
-    case when $10::boolean then pgrab_internal.server_life() end, $12::jsonb, $13::bigint[]
+    case when $10::boolean then pgrab_internal.server_life() end, $12::jsonb, $13::bigint[], $14, $15
   from last l where l.incarnation = $2::bigint and l.state <> 'down'
   on conflict do nothing
   returning node_id, beat),

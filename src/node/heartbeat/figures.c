@@ -37,6 +37,9 @@ read_gauges(struct heartbeat *h, int64_t gauge[GAUGE__COUNT])
 	gauge[GAUGE_CONNECTIONS] = db_open_count();
 	gauge[GAUGE_LEASE_LEFT] = left > 0 ? left : 0;
 	gauge[GAUGE_ROUND_TRIP] = h->round_trip_us;
+	gauge[GAUGE_CPU_FREE] = machine_cpu_free(&h->machine);
+	gauge[GAUGE_MEMORY_FREE] = machine_memory_free(&h->machine);
+	gauge[GAUGE_FITNESS] = h->fitness;
 }
 
 /* {"": [running, slots], ...}: the workers, and each pool by its name. */
@@ -79,7 +82,9 @@ heartbeat_figures(struct heartbeat *h)
 	    .busy = ill || atomic_load(&n->busy),
 	    .ill = ill,
 	    .crews = print_crews(h),
-	    .doubts = doubts_print(&n->doubts, &h->doubts)};
+	    .doubts = doubts_print(&n->doubts, &h->doubts),
+	    .why = h->fitness == 0 ? NULL : h->why,
+	    .work = h->fitness == 0 ? NULL : buf_str(&h->work)};
 
 	b.outlasts = b.outlast != OUTLAST_NO && h->durable;
 	count_of_others(h);

@@ -25,7 +25,7 @@
 #include "node/context.h"
 #include "node/heartbeat/private.h"
 #include "node/recover/recover.h"
-#include "node/runs/teller.h"
+#include "strategy/host.h"
 
 /* Anybody who may connect may ring for a beat: a few are made at once, then one per WISH_US. */
 #define WISH_US    (100 * US_PER_MS)
@@ -65,7 +65,7 @@ heartbeat_publish(struct heartbeat *h)
 	struct node *n = h->node;
 	struct cluster *c = cluster_build(&h->members, atomic_load(&n->node_id), node_draining(n));
 	struct cluster *old = cluster_slot_get(&n->cluster);
-	bool same = cluster_same_shape(c, old) && cluster_same_busy(c, old);
+	bool same = cluster_same_shape(c, old) && cluster_same_fitness(c, old) && cluster_same_busy(c, old);
 
 	ASSERT_MINE(&h->only);
 	cluster_put(&n->cluster, old);
@@ -81,58 +81,6 @@ heartbeat_publish(struct heartbeat *h)
 		if (m->id != atomic_load(&n->node_id) && member_dead(m))
 			recover_dead(n->recover, m);
 	}
-}
-
-/* A person's drain.  (A node that stops drains anyway, and the boss knows.) */
-static void
-obey_drain(struct node *n, bool wanted)
-{
-	if (wanted == atomic_load(&n->drained))
-		return;
-	atomic_store(&n->drained, wanted);
-	log_info(wanted ? "drain" : "undrain", "node=%s", n->set->name);
-	if (wanted)
-		boss_drain(n->boss);
-	else
-		boss_undrain(n->boss);
-}
-
-/* A text that other threads may read until the end. */
-static const char *
-kept(struct texts *all, const char *text)
-{
-	for (size_t i = 0; i < all->n; i++) {
-		if (strcmp(all->item[i], text) == 0)
-			return all->item[i];
-	}
-	texts_add(all, text);
-	return all->item[all->n - 1];
-}
-
-/* Labels that a person has written over ours.  What is ours depends on the reading of all nodes, too. */
-static void
-obey_labels(struct heartbeat *h, const char *wanted)
-{
-	struct node *n = h->node;
-	const char *now = *wanted == '\0' ? NULL : kept(&n->overrides, wanted);
-
-	if (now == atomic_load(&n->override))
-		return;
-	atomic_store(&n->override, now);
-	log_info("labels", "labels=\"%s\" from=%s", now != NULL ? now : atomic_load(&n->labels),
-	    now != NULL ? "pgrab.node" : "settings");
-	h->next_others_us = 0;
-}
-
-static void
-obey(struct heartbeat *h, const struct node_wishes *w)
-{
-	obey_drain(h->node, w->drain);
-	obey_labels(h, w->labels);
-	if (w->outputs)
-		teller_ask(h->node->teller);
-	for (size_t i = 0; i < w->n_stops; i++)
-		boss_cancel(h->node->boss, w->stop[i].id, w->stop[i].version);
 }
 
 /* A new connection may lead to another server, or to one that was restored: one that went back in time has
@@ -204,6 +152,7 @@ beat(struct heartbeat *h, struct err *err)
 
 	if (rc != RC_OK)
 		return rc;
+	heartbeat_fitness(h);
 	b = heartbeat_figures(h);
 	heartbeat_cut(h, &b);
 	h->idle = b.gauge[GAUGE_IN_HAND] == 0;
@@ -219,7 +168,7 @@ beat(struct heartbeat *h, struct err *err)
 	if (rc == RC_OK) {
 		h->beat++;
 		heartbeat_beaten(h, sent, &b, wishes.durable);
-		obey(h, &wishes);
+		heartbeat_obey(h, &wishes);
 		atomic_store(&h->node->bell_written, b.bell);
 		note_clock(h, db_now, asked);
 		if (others)
@@ -251,7 +200,9 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
 	backoff_init(
 	    &h->backoff, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us() ^ (uint64_t)getpid());
-	rc = heartbeat_name_first(h, err);
+	rc = heartbeat_fitness_open(h, err);
+	if (rc == RC_OK)
+		rc = heartbeat_name_first(h, err);
 	if (rc == RC_OK) {
 		db_patient(h->db);
 		backoff_reset(&h->backoff);
@@ -393,6 +344,8 @@ heartbeat_destroy(struct heartbeat **hp)
 	members_fini(&h->members);
 	buf_fini(&h->crews);
 	buf_fini(&h->doubts);
+	buf_fini(&h->work);
+	strategy_close(&h->strategy);
 	gate_fini(&h->gate);
 	PTHREAD_OK(pthread_mutex_destroy(&h->lock));
 	free(h);

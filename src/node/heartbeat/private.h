@@ -1,7 +1,7 @@
 /*
  * The inside of the heartbeat: heartbeat.c is the thread, name.c the node's name, figures.c what a beat says,
- * fence.c the end of the lease, outlast.c a restart of the server, back.c what the starter could not hand
- * back, mail.c what other threads call.
+ * fitness.c how fit the node is, fence.c the end of the lease, outlast.c a restart of the server, back.c what
+ * the starter could not hand back, mail.c what other threads call, wishes.c what people want.
  */
 #ifndef PGRAB_NODE_HEARTBEAT_PRIVATE_H
 #define PGRAB_NODE_HEARTBEAT_PRIVATE_H
@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
+#include "base/machine.h"
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "core/run.h"
@@ -60,7 +61,12 @@ struct heartbeat {
 	int64_t round_trip_us;             /* of the last beat; 0: none yet */
 	int64_t keepers_lost, log_dropped; /* counted so far */
 	struct run *back;                  /* chain of copies to be handed back */
-	struct buf crews, doubts;          /* the texts of node_beat */
+	struct buf crews, doubts, work;    /* the texts of node_beat */
+	struct machine machine;
+	struct strategy *strategy; /* NULL: it has no word for fitness */
+	int64_t fitness_us;        /* when it was last asked; 0: never */
+	int64_t fitness;           /* its last word; 0: none */
+	char why[128];
 	bool in_order;
 };
 
@@ -70,6 +76,7 @@ bool heartbeat_round(struct heartbeat *h);
 /* A reading of all rows; the clock is noted. */
 enum rc heartbeat_observe(struct heartbeat *h, struct err *err);
 void heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us);
+void heartbeat_obey(struct heartbeat *h, const struct node_wishes *w);
 /* Before a beat is sent: from here on others may go by it, whether we see the answer or not. */
 void heartbeat_cut(struct heartbeat *h, const struct node_beat *b);
 /* That beat, sent then, has got through. */
@@ -85,6 +92,11 @@ bool heartbeat_take_busy(struct heartbeat *h);
 
 /* Hands back some of what is in the back queue; what is locked is tried again after the others. */
 void heartbeat_hand_back(struct heartbeat *h);
+
+/* Opens the strategy, if it judges nodes.  RC_BAD: it cannot be opened. */
+CHECKED enum rc heartbeat_fitness_open(struct heartbeat *h, struct err *err);
+/* Before a beat: if it is time, asks it anew. */
+void heartbeat_fitness(struct heartbeat *h);
 
 /* What this node says with its next beat, with what it has counted since the last; heartbeat_give_back
  * keeps the counts of a beat that failed for the next.  (After a lost reply they may count twice:

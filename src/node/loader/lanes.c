@@ -49,12 +49,16 @@ loader_refresh_cluster(struct loader *l)
 
 	ASSERT_MINE(&l->only);
 	l->cluster = c;
-	if (c != NULL && cluster_same_shape(c, old) && !cluster_same_busy(c, old)) {
-		deal_lanes(l);
-	} else if (c != NULL && !cluster_same_shape(c, old)) {
+	bool same = c != NULL && cluster_same_shape(c, old), as_fit = same && cluster_same_fitness(c, old);
+
+	if (c != NULL && !as_fit) {
 		strategy_shards(l->strategy, &c->view, c->view.self, &l->own);
-		l->next_lanes_us = l->anew_lanes_us = 0;
 		l->published = 0;
+	}
+	if (same && (!as_fit || !cluster_same_busy(c, old))) {
+		deal_lanes(l);
+	} else if (c != NULL && !same) {
+		l->next_lanes_us = l->anew_lanes_us = 0;
 		l->found_us = clock_mono_us();
 		if (l->index == 0)
 			log_info("cluster", "nodes=%zu rank=%zu shards=%zu", c->view.n_nodes, c->view.self,

@@ -20,6 +20,7 @@
 #include "core/skew.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
+#include "strategy/host.h"
 
 #define DURABLE_EVERY_US (60 * US_PER_S)
 
@@ -277,6 +278,12 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 	return rc;
 }
 
+static bool
+may_steal(const struct loader *l)
+{
+	return l->cluster == NULL || strategy_may_steal(l->strategy, &l->cluster->view);
+}
+
 enum rc
 loader_look(struct loader *l, struct wakeup *w, struct err *err)
 {
@@ -299,7 +306,7 @@ loader_look(struct loader *l, struct wakeup *w, struct err *err)
 		return RC_OK;
 	if (rc == RC_OK)
 		rc = look_at_own(l, w, err);
-	if (rc == RC_OK && !w->more && room_ready(&room) > 0)
+	if (rc == RC_OK && !w->more && room_ready(&room) > 0 && may_steal(l))
 		rc = steal(l, w, err);
 	return rc;
 }

@@ -50,6 +50,7 @@ carrier_begin(struct carrier *c, struct run *r)
 	}
 	if (run_refused(n, r, true)) {
 		outcome_log(r);
+		achieved_note(n, r);
 		hand_on(c, r);
 		return false;
 	}
@@ -104,6 +105,8 @@ carrier_end(struct carrier *c, struct run *r, enum outcome outcome, const struct
 		node_count(c->node, good ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
 		outcome_log(r);
 	}
+	if (executed)
+		achieved_note(c->node, r);
 	hand_on(c, r);
 }
 

@@ -105,6 +105,7 @@ carry_out(struct worker *w, struct run *r)
 	}
 	if (run_refused(n, r, ex != NULL)) {
 		outcome_log(r);
+		achieved_note(n, r);
 		return;
 	}
 	node_count(n, COUNT_STARTED, 1);
@@ -115,6 +116,7 @@ carry_out(struct worker *w, struct run *r)
 	atomic_fetch_sub(&n->running[r->crew], 1);
 	node_count(n, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
 	outcome_log(r);
+	achieved_note(n, r);
 }
 
 /* Do executors keep something between runs, such as a connection?  Plug-ins keep it as

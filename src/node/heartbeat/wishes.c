@@ -1,0 +1,61 @@
+/* What people want of this node, as a beat has brought it. */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/texts.h"
+#include "node/boss/boss.h"
+#include "node/context.h"
+#include "node/heartbeat/private.h"
+#include "node/runs/teller.h"
+
+/* A person's drain.  (A node that stops drains anyway, and the boss knows.) */
+static void
+obey_drain(struct node *n, bool wanted)
+{
+	if (wanted == atomic_load(&n->drained))
+		return;
+	atomic_store(&n->drained, wanted);
+	log_info(wanted ? "drain" : "undrain", "node=%s", n->set->name);
+	if (wanted)
+		boss_drain(n->boss);
+	else
+		boss_undrain(n->boss);
+}
+
+/* A text that other threads may read until the end. */
+static const char *
+kept(struct texts *all, const char *text)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		if (strcmp(all->item[i], text) == 0)
+			return all->item[i];
+	}
+	texts_add(all, text);
+	return all->item[all->n - 1];
+}
+
+/* Labels that a person has written over ours.  What is ours depends on the reading of all nodes, too. */
+static void
+obey_labels(struct heartbeat *h, const char *wanted)
+{
+	struct node *n = h->node;
+	const char *now = *wanted == '\0' ? NULL : kept(&n->overrides, wanted);
+
+	if (now == atomic_load(&n->override))
+		return;
+	atomic_store(&n->override, now);
+	log_info("labels", "labels=\"%s\" from=%s", now != NULL ? now : atomic_load(&n->labels),
+	    now != NULL ? "pgrab.node" : "settings");
+	h->next_others_us = 0;
+}
+
+void
+heartbeat_obey(struct heartbeat *h, const struct node_wishes *w)
+{
+	obey_drain(h->node, w->drain);
+	obey_labels(h, w->labels);
+	if (w->outputs)
+		teller_ask(h->node->teller);
+	for (size_t i = 0; i < w->n_stops; i++)
+		boss_cancel(h->node->boss, w->stop[i].id, w->stop[i].version);
+}

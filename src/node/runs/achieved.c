@@ -1,0 +1,41 @@
+#include "node/runs/achieved.h"
+
+#include "base/thread.h"
+#include "node/context.h"
+
+void
+achieved_init(struct achieved *a)
+{
+	PTHREAD_OK(pthread_mutex_init(&a->lock, NULL));
+}
+
+void
+achieved_fini(struct achieved *a)
+{
+	PTHREAD_OK(pthread_mutex_destroy(&a->lock));
+}
+
+/* What was stopped says nothing about the node. */
+void
+achieved_note(struct node *n, const struct run *r)
+{
+	struct achieved *a = &n->achieved;
+	enum outcome o = r->end.outcome;
+	bool good = o == OUTCOME_SUCCEEDED || o == OUTCOME_WAITED || o == OUTCOME_AWAITS;
+	bool bad = (o == OUTCOME_FAILED || o == OUTCOME_TIMED_OUT) && !r->task.unready;
+
+	if (!atomic_load_explicit(&a->wanted, memory_order_relaxed) || !(good || bad))
+		return;
+	PTHREAD_OK(pthread_mutex_lock(&a->lock));
+	work_note(&a->work, r->task.kind, good, r->end.at_us - r->begun_us);
+	PTHREAD_OK(pthread_mutex_unlock(&a->lock));
+}
+
+void
+achieved_take(struct achieved *a, double keep, struct work *out)
+{
+	PTHREAD_OK(pthread_mutex_lock(&a->lock));
+	work_fade(&a->work, keep);
+	*out = a->work;
+	PTHREAD_OK(pthread_mutex_unlock(&a->lock));
+}
