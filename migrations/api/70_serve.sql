@@ -97,7 +97,18 @@ return greatest(
 comment on function pgrab_internal.scale_workers(bigint, bigint, float8, float8, float8) is
   'How many workers, or slots of a pool, a load needs.';
 
-create or replace function pgrab_internal.scale_due(p_within interval)
+-- Of pools that overlap each counts what it could run, but not what needs none of its labels: that would
+-- start nodes of a costly pool for work that any node can do.
+create or replace function pgrab_internal.scale_counts(
+  p_kind text, p_require jsonb, p_kinds text[], p_labels jsonb)
+returns boolean
+language sql immutable parallel safe
+return (p_kinds is null or p_kind = any (p_kinds)) and (p_labels is null
+  or p_labels @> p_require and (p_labels = '{}' or p_require <> '{}'));
+comment on function pgrab_internal.scale_counts(text, jsonb, text[], jsonb) is
+  'Is a task of this kind and require one for a pool of nodes with these kinds and labels? Null: of any.';
+
+create or replace function pgrab_internal.scale_due(p_within interval, p_kinds text[], p_labels jsonb)
 returns table (kind text, due bigint, running bigint, soon bigint, oldest float8)
 language sql stable
 begin atomic
@@ -106,18 +117,19 @@ begin atomic
     extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
       and t.due_at <= statement_timestamp()))
   from pgrab_tool.due_until(statement_timestamp() + p_within, null, 20) t
+  where pgrab_internal.scale_counts(t.kind, t.require, p_kinds, p_labels)
   group by t.kind;
 end;
-comment on function pgrab_internal.scale_due(interval) is
+comment on function pgrab_internal.scale_due(interval, text[], jsonb) is
   'What is due, running, or due soon; counts at most twenty tasks of each lane and shard.';
 
 -- Looks at the last 2000 runs at most, of the last ten minutes.
-create or replace function pgrab_internal.scale_runs()
+create or replace function pgrab_internal.scale_runs(p_kinds text[], p_labels jsonb)
 returns table (kind text, runs bigint, took float8, per_second float8)
 language sql stable
 begin atomic
   with r as materialized (
-    select r.kind, r.finished_at,
+    select r.kind, r.finished_at, r.task_id, r.definition,
       extract(epoch from r.finished_at - coalesce(r.started_at, r.claimed_at)) as took
     from pgrab.run r
     where r.finished_at > statement_timestamp() - interval '10 minutes'
@@ -129,21 +141,28 @@ begin atomic
   select r.kind, count(r.took), sum(r.took),
     count(*) filter (where r.finished_at > statement_timestamp() - s.span * interval '1 s')
       / greatest(max(s.span), 0.001)
-  from s cross join r group by r.kind;
+  from s cross join r
+  where pgrab_internal.scale_counts(r.kind, case when p_labels is null then '{}' else coalesce(
+      (select t.require from pgrab.task t where t.id = r.task_id), r.definition -> 'require', '{}') end,
+    p_kinds, p_labels)
+  group by r.kind;
 end;
-comment on function pgrab_internal.scale_runs() is
+comment on function pgrab_internal.scale_runs(text[], jsonb) is
   'How many runs have ended per second lately, and how long they took.';
 
-create or replace function pgrab_internal.scale_crews()
+create or replace function pgrab_internal.scale_crews(
+  p_kinds text[] default null, p_labels jsonb default null)
 returns table (crew text, slots bigint, of_node float8)
 language sql stable
 begin atomic
   select c.key, sum((c.value ->> 1)::bigint)::bigint, avg(nullif((c.value ->> 1)::bigint, 0))
   from pgrab.node n
     cross join jsonb_each(coalesce(n.crews, jsonb_build_object('', array[n.running, n.slots]))) c
-  where n.state = 'up' and n.live group by c.key;
+  where n.state = 'up' and n.live and (p_kinds is null or n.kinds && p_kinds)
+    and (p_labels is null or n.labels @> p_labels)
+  group by c.key;
 end;
-comment on function pgrab_internal.scale_crews() is
+comment on function pgrab_internal.scale_crews(text[], jsonb) is
   'The workers (crew ""), http and the pools of handlers of the nodes that are up: how many runs they can '
   'have at once, all together and on a node that has any.';
 
@@ -157,7 +176,7 @@ end;
 comment on function pgrab_internal.crew_for(text) is
   'Who carries out a kind on the nodes that are up: the workers (""), http, or a pool of handlers.';
 
-create or replace function pgrab_internal.scale_load(p_within interval)
+create or replace function pgrab_internal.scale_load(p_within interval, p_kinds text[], p_labels jsonb)
 returns table (crew text, wants bigint, due bigint, running bigint, oldest float8, runs bigint, took float8,
   per_second float8)
 language sql stable
@@ -168,18 +187,20 @@ begin atomic
       coalesce(sum(d.due), 0)::bigint as due, coalesce(sum(d.running), 0)::bigint as running,
       coalesce(max(d.soon), 0) as soon, max(d.oldest) as oldest, coalesce(sum(r.runs), 0)::bigint as runs,
       coalesce(sum(r.took), 0) as took, coalesce(sum(r.per_second), 0) as per_second
-    from pgrab_internal.scale_due(p_within) d full join pgrab_internal.scale_runs() r on r.kind = d.kind
+    from pgrab_internal.scale_due(p_within, p_kinds, p_labels) d
+      full join pgrab_internal.scale_runs(p_kinds, p_labels) r on r.kind = d.kind
     group by 1) k
     cross join lateral (
       select k.crew, greatest(k.soon, pgrab_internal.scale_workers(k.due, k.running, k.per_second,
         coalesce(k.took / nullif(k.runs, 0), 1), greatest(extract(epoch from p_within), 1)::float8)),
         k.due, k.running, k.oldest, k.runs, k.took, k.per_second) l;
 end;
-comment on function pgrab_internal.scale_load(interval) is
+comment on function pgrab_internal.scale_load(interval, text[], jsonb) is
   'What the workers (crew ""), http and each pool of handlers have to do, and how many slots that wants.';
 
 -- A pool that has no slot on any node, because its processes do not come up, wants one node.
-create or replace function pgrab.scale(p_within interval default '1 minute')
+create or replace function pgrab.scale(p_within interval default '1 minute', p_kinds text[] default null,
+  p_labels jsonb default null)
 returns table (workers bigint, nodes bigint, due bigint, oldest_due_seconds float8, running bigint,
   slots bigint, runs_per_second float8, seconds_per_run float8)
 language sql stable
@@ -189,15 +210,35 @@ begin atomic
       when l.crew = '' then ceil(l.wants / 8.0) else 1 end), 0)::bigint,
     coalesce(sum(l.due), 0)::bigint, coalesce(round(max(l.oldest)::numeric, 1), 0)::float8,
     coalesce(sum(l.running), 0)::bigint,
-    coalesce((select w.slots from pgrab_internal.scale_crews() w where w.crew = ''), 0),
+    coalesce((
+      select w.slots from pgrab_internal.scale_crews(p_kinds, p_labels) w where w.crew = ''), 0),
     coalesce(round(sum(l.per_second)::numeric, 3), 0)::float8,
     coalesce(round((sum(l.took) / nullif(sum(l.runs), 0))::numeric, 4), 1)::float8
-  from pgrab_internal.scale_load(p_within) l left join pgrab_internal.scale_crews() c on c.crew = l.crew;
+  from pgrab_internal.scale_load(p_within, p_kinds, p_labels) l
+    left join pgrab_internal.scale_crews(p_kinds, p_labels) c on c.crew = l.crew;
 end;
-comment on function pgrab.scale(interval) is
+comment on function pgrab.scale(interval, text[], jsonb) is
   'How many workers, and how many nodes like the present ones, the load of the last minutes and the backlog '
   'need, so that all tasks that are due now start within the time given. http and the kinds of pools of '
-  'handlers count for the nodes, not for the workers and slots. The rule is in docs/http.md.';
+  'handlers count for the nodes, not for the workers and slots. For the nodes of one pool: p_kinds, only '
+  'tasks of these kinds; p_labels, the labels of its nodes: only tasks that require some of them, and no '
+  'others; {}: only tasks that require none. The rule is in docs/http.md.';
+
+create or replace function pgrab_tool.labels_of(p_text text) returns jsonb
+language plpgsql immutable as $$
+declare
+  c_items constant text[] := string_to_array(nullif(p_text, 'none'), ',');
+begin
+  if exists (select from unnest(c_items) i where i !~ '^[^=]+=') then
+    raise exception using errcode = '22023', message = format('labels cannot be %L', p_text),
+      hint = 'Write labels as zone=eu,disk=ssd; none: those that require no labels.';
+  end if;
+  return case when p_text is not null then coalesce((
+    select jsonb_object_agg(split_part(i, '=', 1), substr(i, strpos(i, '=') + 1)) from unnest(c_items) i), '{}')
+    end;
+end $$;
+comment on function pgrab_tool.labels_of(text) is
+  'Labels as in the settings of a node, zone=eu,disk=ssd, as JSON; none is {}.';
 
 create or replace function pgrab.token_add(p_name text, p_role text default current_user,
   p_valid interval default '90 days')

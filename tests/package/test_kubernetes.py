@@ -75,3 +75,16 @@ def test_a_probe_fails_for_a_node_that_is_not_there(db, nodes):
     nodes.start("web-1")
     assert run_pgrab("nodes", "--check", dsn=db.dsn).stdout == ""
     assert "web-1" in run_pgrab("nodes", "web-1", dsn=db.dsn).stdout
+
+
+def test_the_pool_starts_nodes_that_end_by_themselves():
+    pool = yaml.safe_load((ROOT / "packaging/kubernetes/pool.yaml").read_text())["spec"]
+    spec = pool["jobTargetRef"]["template"]["spec"]
+    args = spec["containers"][0]["args"]
+    settings = dict(zip(args[1::2], args[2::2], strict=True))
+    done = run_pgrab(*args, "--nonsense", check=False)
+    assert done.returncode == 2 and "nonsense" in done.stderr, done.stderr
+    assert spec["restartPolicy"] == "Never" and pool["minReplicaCount"] == 0 and pool["rollout"]["strategy"] == "gradual"
+    assert seconds(settings["--exit-when-idle"]) > 60, "the runs of the last minute count as load"
+    assert spec["terminationGracePeriodSeconds"] >= seconds(settings["--drain-timeout"]) + 10
+    assert pool["triggers"][0]["metadata"]["url"].endswith("labels=" + settings["--labels"])

@@ -88,5 +88,38 @@ select is((select (workers, nodes, due)::text from pgrab.scale()), '(2,1,120)',
   'without runs a second each is assumed');
 select cmp_ok((select workers from pgrab.scale('10 s')), '>=', 12::bigint, 'the sooner, the more');
 
+-- ----------------------------------------------------------------------------------- scale, of one pool
+insert into pgrab.task (kind, command, require)
+select k, 'true', r from (values
+  ('notify', '{"gpu": "a"}'::jsonb), ('shell', '{"gpu": "a"}'),
+  ('notify', '{"gpu": "a", "zone": "eu"}')) v(k, r),
+  generate_series(1, 120);
+select results_eq(
+  $$select p.kinds, p.labels, s.workers, s.due
+    from (values (null::text[], null::jsonb), ('{shell}', null), ('{sql}', null), (null, '{}'),
+      (null, '{"gpu": "a"}'),
+      ('{notify}', '{"gpu": "a"}'), (null, '{"gpu": "a", "zone": "eu"}'),
+      (null, '{"gpu": "b"}')) p(kinds, labels)
+      cross join pgrab.scale('1 minute', p.kinds, p.labels) s$$,
+  $$values (null::text[], null::jsonb, 8::bigint, 480::bigint), ('{shell}', null, 2, 120),
+    ('{sql}', null, 0, 0),
+    (null, '{}', 2, 120), (null, '{"gpu": "a"}', 4, 240), ('{notify}', '{"gpu": "a"}', 2, 120),
+    (null, '{"gpu": "a", "zone": "eu"}', 6, 360), (null, '{"gpu": "b"}', 0, 0)$$,
+  'each pool asks for what only such nodes can run');
+insert into pgrab.run (task_id, version, started_at, finished_at, created_at, attempt, outcome, ended, kind,
+  owner, definition)
+select n, 1, now() - interval '11 s', now() - interval '1 s', now(), 1, 'succeeded', 'done', 'sql', 'me',
+  case when n <= 1012 then '{"require": {"gpu": "b"}}'::jsonb else '{}' end
+from generate_series(1001, 1018) n;
+select results_eq(
+  $$select s.workers, s.runs_per_second from (values ('{"gpu": "b"}'::jsonb), ('{}')) p(labels)
+      cross join pgrab.scale('1 minute', '{sql}', p.labels) s$$,
+  $$values (3::bigint, 0.2::float8), (2, 0.1)$$,
+  'and for what ran of late: ten seconds, every five and every ten');
+select is(pgrab_tool.labels_of('zone=eu,x=a=b'), '{"x": "a=b", "zone": "eu"}', 'labels as in the settings');
+select is(pgrab_tool.labels_of('none'), '{}', 'none');
+select is(pgrab_tool.labels_of(null), null, 'any');
+select throws_ok($$select pgrab_tool.labels_of('zone')$$, '22023', 'labels cannot be ''zone''');
+
 select * from finish();
 rollback;

@@ -5,7 +5,7 @@ import socket
 import time
 
 import pytest
-from cluster import run_pgrab, wait_until
+from cluster import ROOT, run_pgrab, wait_until
 from serving import DOC, quote
 
 HOSTILE = "<script>alert(1)</script>\"'&\u202e%s\\;--"
@@ -197,6 +197,9 @@ def test_scale_asks_for_more_when_there_is_a_backlog(db, serving):
     db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 600)")
     wanted = wait_until(lambda: (lambda w: w if w["due"] else None)(serve.api("GET", "/scale?within=1%20minute")), 10, "the backlog")
     assert wanted["due"] == 600 and wanted["workers"] == 10 and wanted["nodes"] == 2, wanted
+    assert [serve.api("GET", f"/scale?{q}")["due"] for q in ("kinds=shell,noop&labels=none", "kinds=shell", "labels=zone=eu")] == [600, 0, 0]
+    wrong = serve.get("/api/v1/scale?labels=zone")
+    assert wrong.status in (400, 422) and "labels cannot be 'zone'" in wrong.text, wrong
 
 
 @pytest.mark.deadline(120)
@@ -218,6 +221,50 @@ def test_an_autoscaler_that_does_what_it_says_works_a_backlog_off_in_time(db, no
     wait_until(step, 60, "the backlog to be worked off", step=1)
     assert max(wanted) >= 4, "fifty seconds of work for one worker want more than one node of two"
     assert time.monotonic() - begun < 40
+
+
+POOL = (ROOT / "packaging/kubernetes/pool.yaml").read_text()
+
+
+class Pool:
+    """What the ScaledJob of the example does, with processes for pods: it starts as many as are asked for, and ends none."""
+
+    def __init__(self, nodes, serve):
+        self.nodes, self.serve, self.started = nodes, serve, []
+        self.path = re.search(r'url: "http://[^/]+/api/v1(/scale\?[^"]+)"', POOL)[1] + "&within=2%20seconds"
+        self.most = int(re.search(r"maxReplicaCount: (\d+)", POOL)[1])
+        args = [a.strip(' "') for a in re.search(r"args: \[run, (.*)\]", POOL)[1].replace("sql,http", "sql;shell").split(",")]
+        self.options = {k.removeprefix("--").replace("-", "_"): v.replace(";", ",") for k, v in zip(args[::2], args[1::2], strict=True)}
+        assert self.options.pop("exit_when_idle") == "3m"
+
+    def running(self):
+        return [n for n in self.started if n.running()]
+
+    def poll(self):
+        wanted = min(self.most, self.serve.api("GET", self.path)["nodes"])
+        for _ in range(wanted - len(self.running())):
+            self.started.append(self.nodes.start(f"pod-{len(self.started)}", wait=False, workers=1, exit_when_idle="1s", **self.options))
+        return wanted
+
+
+@pytest.mark.deadline(120)
+def test_a_pool_goes_to_zero_and_back_and_no_run_is_ended(db, nodes, serving):
+    pool = Pool(nodes, serving())
+    db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 300)")
+    assert pool.poll() == 0, "what needs no label is not for this pool"
+    for round_no in (1, 2):
+        tasks = [db.add(kind="shell", command="sleep 0.7", require='{"gpu": "yes"}') for _ in range(8)]
+        before = len(pool.started)
+        wait_until(lambda: pool.poll() and not db.query("select from pgrab.task where id = any (%s)", tasks), 30,  # noqa: B023
+                   "the work to be done", step=0.3)
+        assert len(pool.started) > before + 1, "one worker each: more than one"
+        runs = db.query("select outcome, attempt, node from pgrab.run where task_id = any (%s)", tasks)
+        assert len(runs) == 8 and {(r.outcome, r.attempt) for r in runs} == {("succeeded", 1)}, (round_no, runs)
+        db.query("delete from pgrab.run")  # as if a minute had gone by
+        wait_until(lambda: pool.poll() == 0 and not pool.running(), 20, "all to be gone", step=0.3)
+    assert {n.proc.returncode for n in pool.started} == {0}
+    for node in pool.started:
+        node.wait_log("event=idle")
 
 
 # ---- the description
