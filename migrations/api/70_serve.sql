@@ -234,8 +234,8 @@ begin
       hint = 'Write labels as zone=eu,disk=ssd; none: those that require no labels.';
   end if;
   return case when p_text is not null then coalesce((
-    select jsonb_object_agg(split_part(i, '=', 1), substr(i, strpos(i, '=') + 1)) from unnest(c_items) i), '{}')
-    end;
+    select jsonb_object_agg(split_part(i, '=', 1), substr(i, strpos(i, '=') + 1))
+    from unnest(c_items) i), '{}') end;
 end $$;
 comment on function pgrab_tool.labels_of(text) is
   'Labels as in the settings of a node, zone=eu,disk=ssd, as JSON; none is {}.';
