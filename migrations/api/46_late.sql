@@ -1,0 +1,108 @@
+-- Why a run began late, as far as what was written down tells.
+--
+-- All are sets of rows, so that PostgreSQL makes one plan of them and the statement that lists the runs.
+
+create or replace function pgrab_internal.late_parents(p_id bigint, p_definition jsonb)
+returns setof bigint
+language sql stable
+begin atomic
+  select t.parent_id from pgrab.task t where t.id = p_id
+  union all
+  select e.parent_id from pgrab.edge e where e.child_id = p_id
+  union all
+  select (p_definition ->> 'parent_id')::bigint
+  union all
+  select (e.value ->> 'parent_id')::bigint from jsonb_array_elements(p_definition -> 'parents') e;
+end;
+comment on function pgrab_internal.late_parents(bigint, jsonb) is
+  'The parents of a link, of one that has ended by its definition.';
+
+create or replace function pgrab_internal.late_until(r pgrab_internal.run)
+returns table (until timestamptz, what text)
+language sql stable
+begin atomic
+  select r.created_at, 'inserted'
+  union all
+  (select x.finished_at, 'waited for ' || coalesce(x.name, x.key, '#' || x.task_id)
+  from (
+    select y.finished_at, y.name, y.key, y.task_id from pgrab.run y
+    where y.chain_id = r.chain_id and y.finished_at <= coalesce(r.started_at, r.claimed_at)
+      and y.task_id = any (array(select pgrab_internal.late_parents(r.task_id, r.definition)))
+    offset 0) x -- by run_chain_idx
+  order by x.finished_at desc limit 1)
+  union all
+  select (s.value ->> 'at')::timestamptz, format('waited for signal %s', s.value ->> 'name')
+  from jsonb_array_elements(r.signals) s
+  union all
+  select e.at, format('paused; %s resumed it', e.role)
+  from pgrab.event e where e.task_id = r.task_id and e.what = 'resume' and e.at >= r.fire_at
+  union all
+  select e.at, format('all were paused; %s resumed them', e.role)
+  from (
+    select x.at, x.what, x.role from pgrab.event x
+    where x.at >= r.fire_at and x.at <= coalesce(r.started_at, r.claimed_at) order by x.at desc limit 200) e
+  where e.what = 'resume_all'
+  union all
+  select w.ends_at, format('blackout %s', w.name)
+  from pgrab.task t cross join lateral pgrab_internal.closed_by(row(t.*)::pgrab_internal.task, r.fire_at) w
+  where t.id = r.task_id and w.name is not null
+  union all
+  select n.started_at, format('%s was started', n.name)
+  from pgrab.node n where n.id = r.node_id and n.incarnation = r.incarnation;
+end;
+comment on function pgrab_internal.late_until(pgrab_internal.run) is
+  'What may have kept a run from its start, and until when.';
+
+-- Reads the first 200 runs that ended after that moment.
+create or replace function pgrab_internal.late_busy(r pgrab_internal.run) returns table (why text)
+language sql stable
+begin atomic
+  select format('%s was busy: %s of %s', r.node, least(b.running, c.slots), c.slots)
+  from pgrab.node n cross join lateral pgrab_tool.crew(n, r.kind) c
+    cross join (
+      select count(*) as running
+      from (
+        select x.node, x.kind, coalesce(x.started_at, x.claimed_at) as began from pgrab.run x
+        where x.finished_at > greatest(r.fire_at, r.created_at) order by x.finished_at limit 200) x
+      where x.node = r.node and x.began <= greatest(r.fire_at, r.created_at)
+        and (x.kind = 'http') = (r.kind = 'http')) b
+  where n.name = r.node and b.running >= c.slots;
+end;
+comment on function pgrab_internal.late_busy(pgrab_internal.run) is
+  'That the node which ran it had no worker free when it was due. No row: it had, or nobody knows.';
+
+create or replace function pgrab_internal.late_node(r pgrab_internal.run) returns table (why text)
+language sql stable
+begin atomic
+  select concat_ws('; ', case when w.free > w.held
+      then format('no node took it for %s%s', date_trunc('second', w.free), ' (limit ' || coalesce(
+        r.definition ->> 'limit_key', (select t.limit_key from pgrab.task t where t.id = r.task_id)) || ')')
+      else format('%s had it for %s', r.node, date_trunc('second', w.held)) end,
+    b.why)
+  from (
+    select r.claimed_at - greatest(r.fire_at, r.created_at) as free,
+      r.started_at - greatest(r.claimed_at, r.fire_at, r.created_at) as held) w
+    left join lateral pgrab_internal.late_busy(r) b on true;
+end;
+comment on function pgrab_internal.late_node(pgrab_internal.run) is
+  'How long no node took a run, or its node let it wait.';
+
+-- Of all that kept it the last counts, if it did so for half of the time.
+create or replace function pgrab_tool.why_late(p_id bigint, p_version bigint, p_finished timestamptz)
+returns table (why text)
+language sql stable
+begin atomic
+  select case when u.until - r.fire_at >= (coalesce(r.started_at, r.claimed_at) - r.fire_at) / 2
+    then format('%s at %s', u.what, to_char(u.until, 'HH24:MI:SS'))
+    else n.why end
+  from pgrab.run r left join lateral (
+    select x.until, x.what from pgrab_internal.late_until(row(r.*)::pgrab_internal.run) x
+    where x.until > r.fire_at and x.until <= coalesce(r.started_at, r.claimed_at)
+    order by x.until desc limit 1) u on true
+    left join lateral pgrab_internal.late_node(row(r.*)::pgrab_internal.run) n on true
+  where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished and r.attempt = 1
+    and coalesce(r.started_at, r.claimed_at) > r.fire_at + interval '2 s';
+end;
+comment on function pgrab_tool.why_late(bigint, bigint, timestamptz) is
+  'Why a run began more than two seconds late, from what was recorded. No row: it did not, or was no first '
+  'attempt.';
