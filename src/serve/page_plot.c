@@ -95,8 +95,8 @@ put_run(struct plot *p, const PGresult *runs, int row, int col)
 	const char *outcome = db_text(runs, row, PQfnumber(runs, "outcome"));
 
 	buf_adds(p->o, "<a href=\"/timeline?at=");
-	html_url(p->o, db_text(runs, row, PQfnumber(runs, "fire_at")));
-	buf_adds(p->o, "\">");
+	html_url(p->o, db_field(runs, row, "middle"));
+	buf_addf(p->o, "&amp;span=%s\">", db_field(runs, row, "span"));
 	begin_bar(p, p->bars - 1 - row, db_double(runs, row, col), outcome);
 	buf_adds(p->o, "><title>");
 	html_text(p->o, db_text(runs, row, PQfnumber(runs, "finished_at")));

@@ -10,9 +10,10 @@
 #define DRAWING_W 1000 /* of the drawing without the names at its left */
 #define NAMES_W   150
 #define SCALE_H   22
-#define BAR_H     9
+#define BAR_H     14
 #define TRACKS    10 /* runs of one line that are drawn below each other; further ones share the last */
 #define PART_H    36
+#define CHAR_W    7 /* of a name on a bar, at most */
 
 static const struct span {
 	const char *name, *interval, *mark; /* mark: the distance of two marks of the scale */
@@ -119,7 +120,7 @@ measure(const PGresult *bars, int first, int *track)
 static int
 height_of(const struct line *l)
 {
-	return (l->parts ? PART_H : (l->tracks < 2 ? 2 : l->tracks) * BAR_H) + 6;
+	return (l->parts ? PART_H : l->tracks * BAR_H) + 6;
 }
 
 /* As wide as its time, but to be seen. */
@@ -132,10 +133,49 @@ put_rect(struct buf *o, const char *class, double from, double until, int y, int
 	    width < 2 ? 2 : width, height);
 }
 
+/* Characters, not bytes. */
+static int
+length_of(const char *text)
+{
+	int n = 0;
+
+	for (; *text != '\0'; text++)
+		n += (*text & 0xc0) != 0x80;
+	return n;
+}
+
+/* On its bar, where it fits. */
 static void
-put_run(struct buf *o, const PGresult *bars, int row, int y)
+put_name(struct buf *o, const PGresult *bars, int row, int y)
 {
 	const char *name = db_field(bars, row, "name");
+	int x = left_of(db_field_double(bars, row, "x"));
+
+	if (*name == '\0' || length_of(name) * CHAR_W + 6 > left_of(db_field_double(bars, row, "end_x")) - x)
+		return;
+	buf_addf(o, "<text class=\"on\" x=\"%d\" y=\"%d\">", x + 3, y + BAR_H - 4);
+	html_text(o, name);
+	buf_adds(o, "</text>");
+}
+
+/* The times of the whole run, also of one that goes on beyond the window. */
+static void
+put_run_title(struct buf *o, const PGresult *bars, int row)
+{
+	const char *name = db_field(bars, row, "name"), *due = db_field(bars, row, "due");
+
+	buf_adds(o, "><title>");
+	html_text(o, *name == '\0' ? db_field(bars, row, "task_id") : name);
+	buf_addf(o, ": %s, %s s, %s%s", db_field(bars, row, "outcome"), db_field(bars, row, "took"),
+	    db_field(bars, row, "start"), db_field(bars, row, "until"));
+	if (*due != '\0')
+		buf_addf(o, ", due %s", due);
+	buf_adds(o, "</title></rect>");
+}
+
+static void
+put_run(struct buf *o, const PGresult *bars, int row, int y, bool names)
+{
 	char class[40];
 
 	buf_adds(o, "<a href=\"/tasks/");
@@ -143,16 +183,16 @@ put_run(struct buf *o, const PGresult *bars, int row, int y)
 	buf_adds(o, "\">");
 	if (*db_field(bars, row, "due_x") != '\0') {
 		put_rect(o, "b-wait", db_field_double(bars, row, "due_x"), db_field_double(bars, row, "x"),
-		    y + 3, BAR_H - 7);
+		    y + 5, BAR_H - 11);
 		buf_adds(o, "/>");
 	}
 	snprintf(class, sizeof class, "b-%.30s", db_field(bars, row, "outcome"));
 	put_rect(
 	    o, class, db_field_double(bars, row, "x"), db_field_double(bars, row, "end_x"), y, BAR_H - 1);
-	buf_addf(o, "><title>%s ", db_field(bars, row, "start"));
-	html_text(o, *name == '\0' ? db_field(bars, row, "task_id") : name);
-	buf_addf(o, ": %s, %s s</title></rect></a>\n", db_field(bars, row, "outcome"),
-	    db_field(bars, row, "seconds"));
+	put_run_title(o, bars, row);
+	if (names)
+		put_name(o, bars, row, y);
+	buf_adds(o, "</a>\n");
 }
 
 /* What ended in a part of the window: as high as there were many, red as far as they failed. */
@@ -184,7 +224,7 @@ put_line(struct buf *o, const struct timeline *t, const struct line *l, const in
 		if (l->parts)
 			put_part(o, t->bars, row, y, l->most);
 		else
-			put_run(o, t->bars, row, y + track[row] * BAR_H);
+			put_run(o, t->bars, row, y + track[row] * BAR_H, strcmp(t->by, "node") == 0);
 	}
 }
 

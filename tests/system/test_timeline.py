@@ -35,8 +35,25 @@ def test_a_night_is_drawn_and_its_moments_are_told(db, nodes, serving):
     assert len(bars(page, "b-succeeded")) == 3 and len(bars(page, "b-failed")) == 1 and len(bars(page, "b-wait")) == 1
     assert any("n1 was busy: 2 of 2" in words for words in page.words)
     assert not any(tag == "img" for tag, _ in page.elements)
+    assert "elsewhere: succeeded, 25200.000 s, 2026-03-01 01:00:00 to 2026-03-01 08:00:00" in page.words  # beyond the window
+    assert "report: failed, 60.000 s, 2026-03-01 03:10:00 to 2026-03-01 03:11:00, due 2026-03-01 02:59:00" in page.words
+    assert "vacuum" in page.words and "report" not in page.words[:page.words.index("At that moment")]  # a bar that has room for it
     by_task = Visitor(serve).get("/timeline?at=" + quote("2026-03-01 03:00") + "&by=task")
     assert any("vacuum" == words for words in by_task.words)
+
+
+def test_a_run_leads_to_a_window_that_has_it(db, serving):
+    task = db.add(kind="noop", name="rare", schedule="@yearly")
+    for start, seconds, waited in (("2026-03-01 03:00Z", 5, 10), ("2026-03-02 03:00Z", 600, 900), ("2026-03-03 03:00Z", 60, 30000),
+                                   ("2026-03-10 03:00Z", 500000, 60)):
+        past(db, start, seconds, "rare", waited=waited)
+    db.query("update pgrab.run set task_id = %s", task)
+    serve = serving()
+    links = {a["href"] for tag, a in Visitor(serve).get(f"/tasks/{task}").elements if a.get("href", "").startswith("/timeline?at=")}
+    assert sorted(link.rpartition("=")[2] for link in links) == ["day", "hour", "minute", "week"], links
+    for link in links:
+        drawn = bars(Visitor(serve).get(link), "b-succeeded")
+        assert any(150 < float(a["x"]) and float(a["x"]) + float(a["width"]) < 1150 for a in drawn), (link, drawn)
 
 
 def test_a_link_waited_for_its_parents(db, serving):
