@@ -74,7 +74,10 @@ page_begin(struct call *c, const char *title, bool live)
 	for (size_t i = 0; i < sizeof nav / sizeof *nav; i++)
 		buf_addf(o, "<a href=\"%s\"%s>%s</a>\n", nav[i].path,
 		    is_here(c, nav[i].path) ? " aria-current=\"page\"" : "", nav[i].label);
-	buf_adds(o, "</nav>");
+	buf_adds(o,
+	    "</nav>\n<form class=\"find\" role=\"search\" aria-label=\"All tasks\" action=\"/find\">"
+	    "<input type=\"search\" name=\"q\" aria-label=\"Task\" placeholder=\"task: name, key, id\">"
+	    "<button>Find</button></form>");
 	put_databases(c);
 	buf_addf(o, "</header>\n<main id=\"main\"%s>\n<h1>", live ? " data-live=\"5\"" : "");
 	html_text(o, title);
@@ -232,6 +235,33 @@ columns(const PGresult *r)
 	return PQfnumber(r, "cursor") < 0 ? PQnfields(r) : PQfnumber(r, "cursor");
 }
 
+/* A name is a link to the task that the row is about: its column, or -1. */
+static int
+task_of(const PGresult *r, int col)
+{
+	static const char *const names[] = {"name", "task", NULL};
+
+	if (!is_one_of(PQfname(r, col), names))
+		return -1;
+	return PQfnumber(r, "id") < 0 ? PQfnumber(r, "task_id") : PQfnumber(r, "id");
+}
+
+static void
+put_cell(struct call *c, const PGresult *r, int row, int col)
+{
+	int task = task_of(r, col);
+	const char *value = db_text(r, row, col);
+	bool link = task >= 0 && *db_text(r, row, task) != '\0' && *value != '\0';
+	size_t indent = link ? strspn(value, " ") : 0; /* of a tree */
+
+	buf_add(&c->out, value, indent);
+	if (link)
+		buf_addf(&c->out, "<a href=\"/tasks/%s\">", db_text(r, row, task));
+	page_value(c, PQfname(r, col), value + indent);
+	if (link)
+		buf_adds(&c->out, "</a>");
+}
+
 /* One of our names, in words for people. */
 static void
 put_words(struct buf *out, const char *name)
@@ -257,7 +287,7 @@ put_row(struct call *c, const PGresult *r, int row, bool checks)
 		buf_adds(o, "<td data-label=\"");
 		put_words(o, PQfname(r, col));
 		buf_adds(o, "\">");
-		page_value(c, PQfname(r, col), db_text(r, row, col));
+		put_cell(c, r, row, col);
 		buf_adds(o, "</td>");
 	}
 	buf_adds(o, "</tr>\n");

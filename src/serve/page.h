@@ -44,6 +44,7 @@ void page_back(struct call *c, const char *to);
 
 /* page_task.c */
 void page_task(struct call *c, struct db *db);
+void page_find(struct call *c, struct db *db);
 /* page_overview.c */
 void page_overview(struct call *c, struct db *db);
 /* page_time.c */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "db/report.h"
+#include "db/sql.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 
@@ -250,4 +251,28 @@ page_task(struct call *c, struct db *db)
 	PQclear(p.output);
 	PQclear(p.batch);
 	PQclear(p.members);
+}
+
+/* The search in the header: one task by its id, key or name, or the list of those with such a name. */
+void
+page_find(struct call *c, struct db *db)
+{
+	const char *name[] = {call_query(c, "q")};
+	struct buf path = {0};
+	struct err err = {0};
+	PGresult *r = NULL;
+	enum rc rc = name[0] == NULL ? RC_BAD : db_query(db, sql_text("cli_id"), 1, name, &r, &err);
+
+	if (rc == RC_OK) {
+		buf_addf(&path, "/tasks/%s", db_text(r, 0, 0));
+	} else {
+		buf_adds(&path, "/tasks?q=");
+		html_url(&path, name[0] == NULL ? "" : name[0]);
+	}
+	if (rc == RC_AGAIN)
+		call_failed(c, rc, &err);
+	else
+		page_back(c, buf_str(&path));
+	PQclear(r);
+	buf_fini(&path);
 }

@@ -192,10 +192,10 @@ nodes(struct call *c, struct db *db)
 static void
 chains(struct call *c, struct db *db)
 {
-	const char *params[] = {NULL, "200"};
+	const char *params[] = {"200"};
 	PGresult *r = NULL, *batches = NULL;
 
-	if (page_ask_shared(c, db, "cli_chains", 2, params, &r) &&
+	if (page_ask_shared(c, db, "serve_chains", 1, params, &r) &&
 	    page_ask_shared(c, db, "cli_batches", 0, NULL, &batches)) {
 		page_begin(c, "Chains", true);
 		page_table(c, r, PQntuples(r), SAYS_NO_CHAINS, false);
@@ -349,6 +349,7 @@ const struct route page_routes[] = {
     SHOW("/tasks", tasks),
     ACT("/tasks", page_act_tasks),
     SHOW("/tasks/*", page_task),
+    SHOW("/find", page_find),
     ACT("/tasks/*/signal", page_act_signal),
     ACT("/tasks/*/answer", page_act_answer),
     SHOW("/history", history),

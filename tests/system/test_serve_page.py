@@ -331,3 +331,29 @@ def test_what_needs_attention_leads_to_where_it_is_shown(db, nodes, serving):
             "node lost is down, and did not stop in good order", f"release <b> ({approval}) has waited for signal approved since",
             "late, for up to")) else None
     assert {"/nodes", f"/tasks/{approval}", "#late"} <= wait_until(lines, 10, "all to be told")
+
+
+def test_a_task_is_found_from_every_page(db, serving):
+    one = db.add(kind="noop", name="nightly report", key="n-1", run_at="2040-01-01")
+    for _ in range(2):
+        db.add(kind="noop", name="twin <b>", run_at="2040-01-01")
+    visitor = Visitor(serving())
+    for page in PAGES:
+        assert any(a.get("action") == "/find" for _, a in visitor.get(page).elements), page
+    for given, to in ((str(one), f"/tasks/{one}"), ("n-1", f"/tasks/{one}"), ("nightly+report", f"/tasks/{one}"), ("nightly", "/tasks?q=nightly"),
+                      ("twin+%3Cb%3E", "/tasks?q=twin%20%3Cb%3E"), ("", "/tasks?q=")):
+        assert visitor.get(f"/find?q={given}", 303).headers["Location"] == to, given
+    assert "nightly report" in visitor.get("/tasks?q=nightly").words
+    links = [a["href"] for tag, a in visitor.get("/tasks?q=nightly").elements if a.get("href") == f"/tasks/{one}"]
+    assert len(links) == 2  # its number and its name
+
+
+def test_the_list_of_chains_says_how_long_links_took(db, nodes, serving):
+    root = db.add(kind="noop", name="extract", schedule="@yearly")
+    db.add(kind="shell", name="load", command="sleep 0.2", parent_id=root)
+    nodes.start("n1", allow="shell,noop")
+    db.query("select pgrab.run_now(%s)", root)
+    db.wait("select count(*) = 1 from pgrab.run where name = 'load'")
+    page = Visitor(serving()).get("/chains")
+    assert {"took", "usual"} <= {a["data-label"] for tag, a in page.elements if tag == "td"}
+    assert [a for tag, a in page.elements if a.get("href") == f"/tasks/{root}"]
