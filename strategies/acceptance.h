@@ -12,13 +12,17 @@
 
 #include <pgrab/strategy.h>
 
+#include <string.h>
+
 #define NOBODY   UINT16_MAX
 #define RANK_MAX PGRAB_SHARDS /* further nodes would hardly own a shard */
 
 struct table {
 	size_t n;
 	uint64_t key[RANK_MAX];
+	double want[RANK_MAX];   /* what the rooms are made of, beside the number of nodes */
 	uint32_t room[RANK_MAX]; /* shards a node keeps; their sum is PGRAB_SHARDS or more; 0: not asked */
+	uint32_t size[RANK_MAX]; /* for cost functions that want one */
 	uint32_t held[RANK_MAX];
 	uint16_t owner[PGRAB_SHARDS];
 	uint16_t asked[PGRAB_SHARDS]; /* the node asked last ... */
@@ -114,20 +118,48 @@ table_begin(struct table *t, const struct pgrab_cluster *c)
 	t->n = c->n_nodes < RANK_MAX ? c->n_nodes : RANK_MAX;
 	for (size_t i = 0; i < t->n; i++) {
 		t->key[i] = pgrab_mix64((uint64_t)c->nodes[i].id);
-		t->held[i] = 0;
+		t->held[i] = t->size[i] = 0;
+		t->want[i] = 0;
 	}
 	for (uint32_t s = 0; s < PGRAB_SHARDS; s++)
 		t->owner[s] = t->asked[s] = NOBODY;
 }
 
-/* Settles all shards; those of the node with this rank go to out. */
+/* The last answer of this thread, and the nodes and wishes that it is for.  Whoever asks for one rank often
+ * asks for the others next. */
+struct settled {
+	size_t n;
+	uint64_t key[RANK_MAX];
+	double want[RANK_MAX];
+	uint16_t owner[PGRAB_SHARDS];
+};
+static _Thread_local struct settled settled;
+
+static inline bool
+table_is_settled(const struct table *t)
+{
+	return settled.n == t->n && memcmp(settled.key, t->key, t->n * sizeof *t->key) == 0 &&
+	       memcmp(settled.want, t->want, t->n * sizeof *t->want) == 0;
+}
+
+/* Settles all shards, once it is known who has room for how many. */
 static inline void
-table_settle(struct table *t, cost_fn *cost, size_t rank, struct pgrab_shard_set *out)
+table_settle(struct table *t, cost_fn *cost)
 {
 	for (uint32_t s = 0; s < PGRAB_SHARDS; s++)
 		settle(t, s, cost);
+	settled.n = t->n;
+	memcpy(settled.key, t->key, t->n * sizeof *t->key);
+	memcpy(settled.want, t->want, t->n * sizeof *t->want);
+	memcpy(settled.owner, t->owner, sizeof t->owner);
+}
+
+/* After that: what the node with this rank owns. */
+static inline void
+table_give(size_t rank, struct pgrab_shard_set *out)
+{
 	for (uint32_t s = 0; s < PGRAB_SHARDS; s++) {
-		if (t->owner[s] == rank)
+		if (settled.owner[s] == rank)
 			pgrab_shard_add(out, s);
 	}
 }

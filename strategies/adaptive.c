@@ -10,28 +10,30 @@
  *     cpu        less when it has none to spare and others have
  *     memory     less when it has hardly any left
  *
- * The product is rounded to steps of a fourth root of 2, and the last word stands until it is off by a
- * quarter: every change moves shards, and chance alone must not.  Evidence is weighed against PRIOR runs of
- * an ordinary node, so that a few runs say little.
+ * The product is rounded to steps of a fourth root of 2, and the last word stands until it is off by three
+ * tenths: every change moves shards, and chance alone must not.  Evidence is weighed against PRIOR runs of an
+ * ordinary node, so that a few runs say little.
  *
  * A node that succeeds in less than half of what others would sinks to TRICKLE at once, and no longer takes
  * what others leave lying: it fails fast, so it would always be free for it.  What it still gets shows when
  * it is well again.  It rises when it succeeds in two thirds.  Every node keeps one shard, so that it is
- * heard of.
+ * heard of.  While it is sick it counts down from TRICKLE to 1 and begins again, each time with other shards:
+ * so a task that failed there goes elsewhere, and no task has to fail again and again.
  */
 #include "shares.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define ORDINARY 100
-#define TRICKLE  6
-#define SICK     (1.0 / 2)
-#define WELL     (2.0 / 3)
-#define PRIOR    4.0  /* runs */
-#define LITTLE   4.0  /* runs of others; with fewer there is nothing to compare with */
-#define HOLD     1.25 /* so far off may the last word be */
-#define SPARE    10   /* per cent of memory, or of CPU: no more is needed */
+#define ORDINARY    100
+#define TRICKLE     6 /* any of 1..TRICKLE means so many per cent */
+#define SICK        (1.0 / 2)
+#define WELL        (2.0 / 3)
+#define PRIOR       4.0  /* runs */
+#define PRIOR_TIMED 16.0 /* likewise, for their length */
+#define LITTLE      4.0  /* runs of others; with fewer there is nothing to compare with */
+#define HOLD        1.3  /* so far off may the last word be */
+#define SPARE       10   /* per cent of memory, or of CPU: no more is needed */
 
 /* 2^(n/4); the lowest is far above TRICKLE, which so says who is sick. */
 static const int64_t steps[] = {
@@ -41,6 +43,12 @@ static const int64_t steps[] = {
 struct parts {
 	double success, speed, cpu, memory; /* 1: as an ordinary node */
 };
+
+static bool
+is_sick(const struct pgrab_node *n)
+{
+	return n->fitness <= TRICKLE;
+}
 
 static double
 at_most(double x, double most)
@@ -97,7 +105,7 @@ static double
 speed_of(const struct pgrab_cluster *c)
 {
 	const struct pgrab_node *me = &c->nodes[c->self];
-	double sum = PRIOR, runs = PRIOR;
+	double sum = PRIOR_TIMED, runs = PRIOR_TIMED;
 
 	for (size_t k = 0; k < me->n_work; k++) {
 		const struct pgrab_work *w = &me->work[k];
@@ -153,7 +161,7 @@ decide(int64_t before, const struct parts *p)
 	bool was_sick = before <= TRICKLE;
 
 	if (p->success < (was_sick ? WELL : SICK))
-		return TRICKLE;
+		return was_sick && before > 1 ? before - 1 : TRICKLE;
 	percent = within(percent, (double)steps[0], (double)steps[N_STEPS - 1]);
 	if (!was_sick && percent < (double)before * HOLD && (double)before < percent * HOLD)
 		return before;
@@ -178,7 +186,6 @@ fitness(void *self, const struct pgrab_cluster *c, char *why, size_t why_size)
 static void
 shards(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shard_set *out)
 {
-	double share[RANK_MAX];
 	struct table t;
 
 	(void)self;
@@ -188,17 +195,19 @@ shards(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shar
 	for (size_t i = 0; i < t.n; i++) {
 		const struct pgrab_node *n = &c->nodes[i];
 
-		share[i] = weight_of(n) * (double)(n->slots > 0 ? n->slots : 1) * (double)n->fitness;
+		t.want[i] = weight_of(n) * (double)(n->slots > 0 ? n->slots : 1) *
+			    (double)(is_sick(n) ? TRICKLE : n->fitness);
+		if (is_sick(n))
+			t.key[i] = pgrab_mix64(t.key[i] + (uint64_t)n->fitness);
 	}
-	shares_count(&t, share, 1);
-	table_settle(&t, shares_cost, rank, out);
+	shares_give(&t, 1, rank, out);
 }
 
 static bool
 may_steal(void *self, const struct pgrab_cluster *c)
 {
 	(void)self;
-	return c->self < c->n_nodes && c->nodes[c->self].fitness > TRICKLE;
+	return c->self < c->n_nodes && !is_sick(&c->nodes[c->self]);
 }
 
 const struct pgrab_strategy strategy_adaptive = {

@@ -34,7 +34,9 @@ shards(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shar
 	table_begin(&t, c);
 	for (size_t i = 0; i < t.n; i++)
 		t.room[i] = (uint32_t)((PGRAB_SHARDS + t.n - 1) / t.n) + SLACK;
-	table_settle(&t, cost, rank, out);
+	if (!table_is_settled(&t))
+		table_settle(&t, cost);
+	table_give(rank, out);
 }
 
 const struct pgrab_strategy strategy_rendezvous = {

@@ -16,6 +16,8 @@
 
 #include <float.h>
 
+#define SIZE_MOST 65535
+
 static inline double
 weight_of(const struct pgrab_node *n)
 {
@@ -46,12 +48,12 @@ shares_round(struct table *t, double *share, uint32_t left)
 	}
 }
 
-/* From those that have most, until each of the nodes with a bit in `some` has so many. */
+/* From those that have most, until each node that wants any has so many. */
 static inline void
-shares_at_least(struct table *t, const bool *some, uint32_t least)
+shares_at_least(struct table *t, uint32_t least)
 {
 	for (size_t i = 0; i < t->n; i++) {
-		while (some[i] && t->room[i] < least) {
+		while (t->want[i] > 0 && t->room[i] < least) {
 			size_t most = 0;
 
 			for (size_t k = 1; k < t->n; k++) {
@@ -62,29 +64,29 @@ shares_at_least(struct table *t, const bool *some, uint32_t least)
 				return;
 			t->room[most]--;
 			t->room[i]++;
+			/* Else most shards would ask it last, after all that are full. */
+			t->size[i] = SIZE_MOST * t->room[i] / t->room[most];
 		}
 	}
 }
 
-/* Shares of any size, which are spent; all 0: all are equal.  A node with a share above 0 gets `least` shards
- * at least. */
+/* From wishes of any size; all 0: all are equal.  A node that wants any gets `least` shards at least. */
 static inline void
-shares_count(struct table *t, double *share, uint32_t least)
+shares_count(struct table *t, uint32_t least)
 {
-	bool some[RANK_MAX];
-	double most = 0, sum = 0;
+	double share[RANK_MAX], most = 0, sum = 0;
 
 	for (size_t i = 0; i < t->n; i++)
-		most = share[i] > most ? share[i] : most;
+		most = t->want[i] > most ? t->want[i] : most;
 	for (size_t i = 0; i < t->n; i++) {
-		some[i] = share[i] > 0;
-		share[i] = most > 0 ? share[i] / most : 1; /* the sum of huge ones must not overflow */
+		share[i] = most > 0 ? t->want[i] / most : 1; /* the sum of huge ones must not overflow */
+		t->size[i] = (uint32_t)(share[i] * SIZE_MOST) + 1;
 		sum += share[i];
 	}
 	for (size_t i = 0; i < t->n; i++)
 		share[i] = share[i] / sum * PGRAB_SHARDS;
 	shares_round(t, share, PGRAB_SHARDS);
-	shares_at_least(t, some, least);
+	shares_at_least(t, least);
 }
 
 /* -log2(x / 2^64) in units of 2^-24, x > 0; good to 1 %. */
@@ -97,11 +99,23 @@ shares_minus_log2(uint64_t x)
 	return (zeros + 1) * one - f - ((f * (one - f)) >> 24) * 88 / 256;
 }
 
-/* An exponential draw divided by the share, so that the odds are as the shares. */
+/* An exponential draw divided by the share, so that the odds are as the shares.  Not by the room: that has
+ * steps, and changes with every other node. */
 static inline uint64_t
 shares_cost(const struct table *t, size_t node, uint32_t shard)
 {
-	return (shares_minus_log2(draw(t->key[node], shard) | 1) << 20) / t->room[node];
+	return (shares_minus_log2(draw(t->key[node], shard) | 1) << 20) / t->size[node];
+}
+
+/* What the node with this rank owns, once all wishes are known. */
+static inline void
+shares_give(struct table *t, uint32_t least, size_t rank, struct pgrab_shard_set *out)
+{
+	if (!table_is_settled(t)) {
+		shares_count(t, least);
+		table_settle(t, shares_cost);
+	}
+	table_give(rank, out);
 }
 
 #endif

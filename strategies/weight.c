@@ -10,7 +10,6 @@
 static void
 shards(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shard_set *out)
 {
-	double share[RANK_MAX];
 	struct table t;
 
 	(void)self;
@@ -18,9 +17,8 @@ shards(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shar
 		return;
 	table_begin(&t, c);
 	for (size_t i = 0; i < t.n; i++)
-		share[i] = weight_of(&c->nodes[i]);
-	shares_count(&t, share, 0);
-	table_settle(&t, shares_cost, rank, out);
+		t.want[i] = weight_of(&c->nodes[i]);
+	shares_give(&t, 0, rank, out);
 }
 
 const struct pgrab_strategy strategy_weight = {

@@ -17,8 +17,8 @@
 #include "pgrab/strategy.h"
 
 #define WORK_KINDS 8
-#define WORK_RUNS  16 /* so many of the last runs tell how many succeed, */
-#define WORK_TIMED 64 /* and so many how long they take: lengths differ more than outcomes */
+#define WORK_RUNS  16  /* so many of the last runs tell how many succeed, */
+#define WORK_TIMED 256 /* and so many how long they take: lengths differ more than outcomes */
 
 struct work_kind {
 	char kind[33];

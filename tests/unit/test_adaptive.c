@@ -29,7 +29,7 @@ world_make(struct world *w, size_t n)
 	w->s = open_strategy("adaptive", "");
 	for (size_t i = 0; i < n; i++) {
 		w->work[i] = (struct pgrab_work){
-		    .kind = "shell", .runs = 16, .succeeded = 16, .timed = 64, .typical_us = 1000};
+		    .kind = "shell", .runs = 16, .succeeded = 16, .timed = 256, .typical_us = 1000};
 		w->p.node[i].work = &w->work[i];
 		w->p.node[i].n_work = 1;
 		w->p.node[i].weight = 1;
@@ -206,7 +206,9 @@ a_sick_node_stays_so_until_it_is_clearly_well_and_steals_nothing(void **state)
 	assert_true(strategy_may_steal(w.s, &w.p.c));
 	w.p.node[0].fitness = TRICKLE;
 	assert_false(strategy_may_steal(w.s, &w.p.c));
-	w.work[0].succeeded = 8; /* not sick by itself */
+	w.work[0].succeeded = 8;                          /* not sick by itself */
+	assert_int_equal(fitness_of(&w, 0), TRICKLE - 1); /* the same trickle of other shards */
+	w.p.node[0].fitness = 1;
 	assert_int_equal(fitness_of(&w, 0), TRICKLE);
 	w.p.node[0].fitness = 100;
 	assert_true(fitness_of(&w, 0) > TRICKLE);

@@ -94,7 +94,7 @@ every_shard_has_exactly_one_owner_among_many_nodes(void **state)
 		const char *name;
 		size_t nodes;
 	} many[] = {
-	    {"id_hash", 300}, {"least_count", 300}, {"rendezvous", 40}, {"weight", 40}, {"adaptive", 40}};
+	    {"id_hash", 300}, {"least_count", 300}, {"rendezvous", 300}, {"weight", 300}, {"adaptive", 300}};
 	static struct picture p;
 	int64_t owner[PGRAB_SHARDS];
 
@@ -103,6 +103,37 @@ every_shard_has_exactly_one_owner_among_many_nodes(void **state)
 
 		picture_random(&p, many[i].nodes);
 		owners(s, &p, owner);
+		strategy_close(&s);
+	}
+}
+
+/* What was asked before changes no answer. */
+static void
+answers_do_not_depend_on_earlier_ones(void **state)
+{
+	static struct picture a, b;
+
+	for (size_t i = 0; strategy_builtin[i] != NULL; i++) {
+		struct strategy *s = open_strategy(strategy_builtin[i]->name, "");
+
+		for (unsigned turn = 0; turn < 50; turn++) {
+			size_t n = 1 + some_nodes(), one = (size_t)chance(n);
+			struct pgrab_shard_set first, between, again;
+
+			picture_random(&a, n);
+			b = a;
+			b.c.nodes = b.node;
+			b.node[one].weight = b.node[one].weight * 2 + 1;
+			b.node[one].fitness = 1 + (int64_t)chance(400);
+			strategy_shards(s, &a.c, one, &first);
+			strategy_shards(s, &b.c, one, &between);
+			strategy_shards(s, &a.c, one, &again);
+			assert_memory_equal(&first, &again, sizeof first);
+			strategy_close(&s);
+			s = open_strategy(strategy_builtin[i]->name, "");
+			strategy_shards(s, &b.c, one, &again);
+			assert_memory_equal(&between, &again, sizeof between);
+		}
 		strategy_close(&s);
 	}
 }
@@ -363,6 +394,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_shard_has_exactly_one_owner),
 	    cmocka_unit_test(every_shard_has_exactly_one_owner_among_many_nodes),
+	    cmocka_unit_test(answers_do_not_depend_on_earlier_ones),
 	    cmocka_unit_test(default_gives_all_shards_to_all),
 	    cmocka_unit_test(nobody_alive_or_a_stranger_owns_nothing),
 	    cmocka_unit_test(equal_shares_differ_by_at_most_one_shard),

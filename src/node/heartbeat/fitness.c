@@ -12,6 +12,7 @@
 #include "strategy/host.h"
 
 #define EVERY_BEATS  5
+#define SMALL        5                /* per cent: a change that is not worth a line in the log */
 #define HALF_LIFE_US (300 * US_PER_S) /* of what runs have shown */
 
 enum rc
@@ -65,7 +66,7 @@ judge(struct heartbeat *h, double keep)
 		h->fitness = ask(h, c, &work);
 	if (c != NULL)
 		cluster_put(&h->node->cluster, c);
-	if (h->fitness != before)
+	if (h->fitness > before + SMALL || h->fitness < before - SMALL)
 		log_info("fitness", "node=%s percent=%" PRId64 " before=%" PRId64 " why=\"%s\"",
 		    h->node->set->name, h->fitness, before, h->why);
 }

@@ -42,6 +42,17 @@ deal_lanes(struct loader *l)
 	l->next_full_us = 0;
 }
 
+/* What has not changed need not be published again. */
+static void
+ask_shards(struct loader *l, const struct pgrab_cluster *c)
+{
+	struct pgrab_shard_set before = l->own;
+
+	strategy_shards(l->strategy, c, c->self, &l->own);
+	if (memcmp(&before, &l->own, sizeof before) != 0)
+		l->published = 0;
+}
+
 void
 loader_refresh_cluster(struct loader *l)
 {
@@ -51,10 +62,8 @@ loader_refresh_cluster(struct loader *l)
 	l->cluster = c;
 	bool same = c != NULL && cluster_same_shape(c, old), as_fit = same && cluster_same_fitness(c, old);
 
-	if (c != NULL && !as_fit) {
-		strategy_shards(l->strategy, &c->view, c->view.self, &l->own);
-		l->published = 0;
-	}
+	if (c != NULL && !as_fit)
+		ask_shards(l, &c->view);
 	if (same && (!as_fit || !cluster_same_busy(c, old))) {
 		deal_lanes(l);
 	} else if (c != NULL && !same) {
