@@ -76,13 +76,13 @@ def test_a_slow_node_gets_less_and_each_task_runs_once(db, nodes, tmp_path):
         nodes.start(name, wait=False, job_env=f"PATH={folder}:/usr/bin:/bin", **ADAPTIVE)
     for node in nodes.all:
         node.wait_up()
-    keep_busy(db, "shell", "job", 900, "30 s")
-    wait_until(lambda: shards(db, "n3") < 200, 40, "the slow node to own less")
+    keep_busy(db, "shell", "job", 1200, "40 s")
+    wait_until(lambda: shards(db, "n3") < 220, 40, "the slow node to own less")
     since = db.one("select clock_timestamp()")
     db.wait("select not exists (select from pgrab.task)", timeout=60)
     ran = {r.node: r.n for r in db.query("select node, count(*) as n from pgrab.run where started_at > %s group by node", since)}
-    assert ran["n3"] < 0.6 * min(ran["n1"], ran["n2"]), ran
-    assert db.one("select count(*) = 900 and count(distinct task_id) = 900 from pgrab.run where outcome = 'succeeded'")
+    assert ran["n3"] < 0.7 * min(ran["n1"], ran["n2"]), ran
+    assert db.one("select count(*) = 1200 and count(distinct task_id) = 1200 from pgrab.run where outcome = 'succeeded'")
     assert shards(db, "n1") + shards(db, "n2") + shards(db, "n3") == 1024
 
 
