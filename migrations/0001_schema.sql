@@ -70,6 +70,8 @@ create table pgrab.task (
   limit_key        text,
   wait_for         text,
   signal_by        text,
+  share_key        text,
+  failover_after   interval,
   -- as traceparent_fine(): a setting that is no trace context keeps no task from being inserted
   traceparent      text        default case when current_setting('pgrab.traceparent', true)
       like '00-________________________________-________________-__'
@@ -80,6 +82,7 @@ create table pgrab.task (
   source           text        not null default '',
   owner            text        not null default current_user,
   require          jsonb       not null default '{}',
+  prefer           jsonb,
   args             jsonb       not null default '{}',
   on_failure       jsonb,
   command          text        not null default '',
@@ -211,6 +214,11 @@ comment on column pgrab.task.wait_for is
   'Name of a signal: each fire of the task starts only after pgrab.signal() has sent it. Null: none.';
 comment on column pgrab.task.signal_by is
   'A role whose members may send its signals, beside those who may control the task. Null: none.';
+comment on column pgrab.task.share_key is
+  'Whose it is: when more is due than can run, tasks with one key take turns with those of others, whatever '
+  'their numbers. Null: it has no turns to take.';
+comment on column pgrab.task.failover_after is
+  'With prefer: how long after its time any other node may take it, too. Null: one minute.';
 comment on column pgrab.task.traceparent is
   'The trace (W3C) that its runs belong to, and the span that they are children of. Default: that of the '
   'setting pgrab.traceparent, if the task runs once; of a link, its parent''s. Null: none.';
@@ -222,6 +230,9 @@ comment on column pgrab.task.source is
 comment on column pgrab.task.owner is 'System: current_user of the insert.';
 comment on column pgrab.task.require is
   'Only nodes whose labels contain this JSON object may run it, e.g. {"zone":"eu"}.';
+comment on column pgrab.task.prefer is
+  'Nodes whose labels contain this JSON object take it; others only when these have not within '
+  'failover_after. Null: no node is preferred.';
 comment on column pgrab.task.args is
   'Parameters of the kind, a JSON object. sql: params, steps; shell: env, stdin, cwd, umask; exec: argv, '
   'env, stdin, cwd, umask; http: method, headers, body, expect, follow, await; notify: payload.';
@@ -243,11 +254,14 @@ comment on column pgrab.task.durations is
 -- goes through a wide cryptographic one, which is longer: nobody can get into the lane of others.
 create index task_due_idx on pgrab.task (
   (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
+      and share_key is null and prefer is null
     then int8send(hashtextextended(kind,
       hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
-      || require::text, '\', '\\'), 'escape')), 1, 16) end),
+      || require::text
+      || coalesce(prefer::text || coalesce(date_part('epoch', failover_after), 60)::text, '')
+      || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end),
   ((hashint8extended(id, 0) & 1023)::smallint),
   due_at) where due_at is not null;
 comment on index pgrab.task_due_idx is
@@ -258,12 +272,30 @@ comment on index pgrab.task_due_idx is
 -- By lane, as in task_due_idx, because a lane may go when nothing stands in it.
 create index task_idle_idx on pgrab.task (
   (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
+      and share_key is null and prefer is null
     then int8send(hashtextextended(kind,
       hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
-      || require::text, '\', '\\'), 'escape')), 1, 16) end)) where due_at is null;
+      || require::text
+      || coalesce(prefer::text || coalesce(date_part('epoch', failover_after), 60)::text, '')
+      || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end))
+  where due_at is null;
 comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting; by lane.';
+-- Serves: look_turns.sql, from one key to the next.  Only tasks with a share_key pay for it.
+create index task_share_idx on pgrab.task (
+  (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
+      and share_key is null and prefer is null
+    then int8send(hashtextextended(kind,
+      hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
+    else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
+      || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
+      || require::text
+      || coalesce(prefer::text || coalesce(date_part('epoch', failover_after), 60)::text, '')
+      || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end),
+  share_key, ((hashint8extended(id, 0) & 1023)::smallint), due_at)
+  where share_key is not null and due_at is not null;
+comment on index pgrab.task_share_idx is 'What is due of each share_key, by lane.';
 -- Serves: limit_first(), pgrab.late.  Tasks that wait for a place have no due_at; this is their line, ordered
 -- by the band of their priority (pgrab_internal.band).
 create index task_line_idx on pgrab.task (limit_key, width_bucket(priority, '{-32768,0,1,10,100}'), fire_at)
@@ -290,6 +322,9 @@ create table pgrab.lane (
   kind     text    not null,
   require  jsonb   not null,
   delivery text    not null,
+  prefer   jsonb,
+  failover bigint,
+  shared   boolean not null,
   constraint lane_pkey primary key (id)
 );
 comment on table pgrab.lane is
@@ -303,6 +338,10 @@ comment on column pgrab.lane.owner is 'Owner of its tasks.';
 comment on column pgrab.lane.kind is 'Kind of its tasks.';
 comment on column pgrab.lane.require is 'Labels they require.';
 comment on column pgrab.lane.delivery is 'Their delivery.';
+comment on column pgrab.lane.prefer is 'Labels of the nodes that they prefer. Null: none.';
+comment on column pgrab.lane.failover is
+  'With prefer: when other nodes may take them (us behind their time).';
+comment on column pgrab.lane.shared is 'Do they take turns by share_key?';
 create index lane_owner_idx on pgrab.lane (owner, lane);
 comment on index pgrab.lane_owner_idx is 'Is this lane known? How many has this owner?';
 

@@ -343,7 +343,17 @@ return case
     then 'require: It may be at most 2000 bytes long.'
   when t.require <> '{}' and not pgrab_internal.labels_fine(t.require)
     then 'require: A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the '
-      'node''s labels setting.' end;
+      'node''s labels setting.'
+  when octet_length(t.prefer::text) > 2000 then 'prefer: It may be at most 2000 bytes long.'
+  when not pgrab_internal.labels_fine(t.prefer)
+    then 'prefer: A JSON object of label values, for example {"site": "hq"}, or null; values are strings, as '
+      'in the node''s labels setting.'
+  when not t.failover_after between '0' and '365 days'
+    then 'failover_after: Between 0 and 365 days, or null: one minute.'
+  when t.failover_after is not null and t.prefer is null
+    then 'failover_after: It goes with prefer, the labels of the nodes that should take the task.'
+  when octet_length(t.share_key) not between 1 and 200
+    then 'share_key: 1 to 200 bytes, or null.' end;
 comment on function pgrab_internal.task_fault(pgrab_internal.task) is
   'What is wrong with a single column of a task, as column: what would be right; null: nothing. A null value '
   'is fine where the column may be null.';

@@ -13,17 +13,18 @@ comment on function pgrab_internal.band(smallint) is
   'The band of a priority: 1 below zero, 2 zero, 3 up to 9, 4 up to 99, 5 above.';
 
 -- The very expression of task_due_idx: inlined, it finds that index.
-create or replace function pgrab_tool.lane_of(
-  p_owner text, p_kind text, p_require jsonb, p_delivery text, p_priority smallint)
-returns bytea
+create or replace function pgrab_tool.lane_of(t pgrab_internal.task) returns bytea
 language sql immutable parallel safe
-return case when p_delivery = 'at_least_once' and p_require = '{}' and p_kind in ('sql', 'shell', 'noop')
-  then int8send(hashtextextended(p_kind,
-    hashtextextended(p_owner, width_bucket(p_priority, '{-32768,0,1,10,100}'::smallint[]))))
-  else substring(sha256(decode(replace(width_bucket(p_priority, '{-32768,0,1,10,100}'::smallint[])::text
-    || ' ' || length(p_owner)::text || ' ' || p_owner || length(p_kind)::text || ' ' || p_kind || p_delivery
-    || p_require::text, '\', '\\'), 'escape')), 1, 16) end;
-comment on function pgrab_tool.lane_of(text, text, jsonb, text, smallint) is
+return case when t.delivery = 'at_least_once' and t.require = '{}' and t.kind in ('sql', 'shell', 'noop')
+    and t.share_key is null and t.prefer is null
+  then int8send(hashtextextended(t.kind,
+    hashtextextended(t.owner, width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[]))))
+  else substring(sha256(decode(replace(width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])::text
+    || ' ' || length(t.owner)::text || ' ' || t.owner || length(t.kind)::text || ' ' || t.kind || t.delivery
+    || t.require::text
+    || coalesce(t.prefer::text || coalesce(date_part('epoch', t.failover_after), 60)::text, '')
+    || case when t.share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end;
+comment on function pgrab_tool.lane_of(pgrab_internal.task) is
   'Which lane of the due index a task belongs to: all tasks of a lane can be run by the same nodes and are '
   'equally important. Nobody can choose what a task says so that it gets into the lane of other ones.';
 
@@ -151,7 +152,8 @@ return t.kind in ('sql', 'shell', 'noop') and t.on_failure is null
   and octet_length(coalesce(t.key, '-')) between 1 and 1000
   and octet_length(t.source) <= 1000 and t.priority <= 0
   and num_nonnulls(t.starts_at, t.ends_at, t.max_runs, t.expect_within, t.slow_after, t.stall_after, t.keep,
-    t.wait_for, t.wait_timeout, t.signal_by) = 0
+    t.wait_for, t.wait_timeout, t.signal_by, t.prefer, t.failover_after) = 0
+  and octet_length(coalesce(t.share_key, '-')) between 1 and 200
   and coalesce(pgrab_internal.traceparent_fine(t.traceparent), true)
   and %s $f$,
     pgrab_internal.task_fallbacks('t.%I = %s', ' and ', '{kind,command,source,paused,priority}'));
@@ -482,10 +484,10 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off as $$
   select l.id from pgrab.lane l
   where l.id = any (p_ids)
     and not exists (select from pgrab.task t
-      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+      where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane
         and t.due_at is not null)
     and not exists (select from pgrab.task t
-      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+      where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane
         and t.due_at is null)
 $$;
 comment on function pgrab_internal.lanes_empty(bigint[]) is
@@ -535,8 +537,9 @@ language plpgsql as $$
 declare
   v_n bigint;
 begin
-  insert into pgrab.lane (lane, band, owner, kind, require, delivery)
-  select distinct on (n.lane) n.lane, n.band, n.owner, n.kind, n.require, n.delivery
+  insert into pgrab.lane (lane, band, owner, kind, require, delivery, prefer, failover, shared)
+  select distinct on (n.lane)
+    n.lane, n.band, n.owner, n.kind, n.require, n.delivery, n.prefer, n.failover, n.shared
   from unnest(p_lanes) n
   where not exists (select from pgrab.lane l where l.owner = n.owner and l.lane = n.lane);
   get diagnostics v_n = row_count;
@@ -554,8 +557,10 @@ comment on function pgrab_internal.lanes_add(pgrab_internal.lane[], boolean) is
 create or replace function pgrab_internal.lane(t pgrab_internal.task) returns pgrab_internal.lane
 language sql immutable
 begin atomic
-  select (null, pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority),
-    pgrab_internal.band(t.priority), t.owner, t.kind, t.require, t.delivery)::pgrab_internal.lane;
+  select (null, pgrab_tool.lane_of(t),
+    pgrab_internal.band(t.priority), t.owner, t.kind, t.require, t.delivery, t.prefer,
+    case when t.prefer is not null then coalesce(date_part('epoch', t.failover_after), 60) * 1e6 end::bigint,
+    t.share_key is not null)::pgrab_internal.lane;
 end;
 comment on function pgrab_internal.lane(pgrab_internal.task) is 'The lane of a task.';
 
@@ -567,18 +572,16 @@ declare
   v record;
 begin
   select bool_and(g.plain) as plain, min(g.due_at) as due_at,
-    bool_or((select c.roles from pgrab.cluster c) and not pgrab_internal.may_kind(g.owner, g.kind))
-      as forbidden,
-    array_agg((null, g.lane, pgrab_internal.band(g.priority), g.owner, g.kind, g.require,
-      g.delivery)::pgrab_internal.lane) filter (where not exists (
-        select from pgrab.lane l where l.owner = g.owner and l.lane = g.lane)) as lanes
+    bool_or((select c.roles from pgrab.cluster c)
+      and not pgrab_internal.may_kind((g.lane).owner, (g.lane).kind)) as forbidden,
+    array_agg(g.lane) filter (where not exists (
+      select from pgrab.lane l where l.owner = (g.lane).owner and l.lane = (g.lane).lane)) as lanes
   into v
   from (
-    select n.owner, n.kind, n.require, n.delivery, n.priority, min(n.due_at) as due_at,
-      pgrab_tool.lane_of(n.owner, n.kind, n.require, n.delivery, n.priority) as lane,
+    select pgrab_internal.lane(row(n.*)::pgrab_internal.task) as lane, min(n.due_at) as due_at,
       bool_and(n.schedule is null and n.chain is null and n.batch is null
         and pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)) as plain
-    from new_task n group by n.owner, n.kind, n.require, n.delivery, n.priority) g;
+    from new_task n group by 1) g;
   if not v.plain then
     perform pgrab_internal.insert_check(row(n.*)::pgrab_internal.task) from new_task n
     where not pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)

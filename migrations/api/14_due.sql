@@ -37,21 +37,21 @@ begin atomic
       select count(*) = 256 as many
       from (
         select from pgrab.task t
-        where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+        where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane
           and t.due_at is not null limit 256) x) w
     cross join lateral (
       select g.shard::smallint as shard from generate_series(0, 1023) g(shard) where w.many
       union all (
       with recursive head as (
         (select pgrab.shard(t.id) as shard from pgrab.task t
-        where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+        where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane
           and t.due_at is not null and not w.many
         order by pgrab.shard(t.id) limit 1)
         union all
         select n.shard
         from head h cross join lateral (
           select pgrab.shard(t.id) as shard from pgrab.task t
-          where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+          where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane
             and pgrab.shard(t.id) > h.shard and t.due_at is not null
           order by pgrab.shard(t.id) limit 1) n)
       select h.shard from head h)) h;
@@ -66,7 +66,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
   select f.id
   from pgrab_internal.due_heads(p_owner) h cross join lateral (
     select t.id from pgrab.task t
-    where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+    where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = h.lane
       and pgrab.shard(t.id) = h.shard and t.due_at <= p_until
       and (p_statuses is null or t.status = any (p_statuses))
     order by t.due_at limit p_each) f
@@ -101,7 +101,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
     select f.id, f.due_at
     from head h cross join lateral (
       select t.id, t.due_at from pgrab.task t
-      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+      where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = h.lane
         and pgrab.shard(t.id) = h.shard and t.due_at <= p_until and t.status = any (p_statuses)
       order by t.due_at limit 1 + p_limit / 1024) f
     where p_limit > 64 or h.shard % 16 = 0),
@@ -111,7 +111,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
     select f.id, f.due_at
     from head h cross join lateral (
       select t.id, t.due_at from pgrab.task t
-      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+      where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = h.lane
         and pgrab.shard(t.id) = h.shard and t.status = any (p_statuses)
         and t.due_at <= coalesce((select b.due_at - interval '1 us' from bound b), p_until)
       order by t.due_at limit p_limit) f
@@ -144,7 +144,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
     select f.due_at
     from head h cross join lateral (
       select t.due_at from pgrab.task t
-      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+      where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = h.lane
         and pgrab.shard(t.id) = h.shard and t.due_at <= statement_timestamp()
         and t.status in ('scheduled', 'claimed')
       order by t.due_at) f
@@ -154,7 +154,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
       select min(f.due_at)
       from head h cross join lateral (
         select t.due_at from pgrab.task t
-        where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = h.lane
+        where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = h.lane
           and pgrab.shard(t.id) = h.shard and t.due_at <= statement_timestamp()
           and t.status in ('scheduled', 'claimed')
         order by t.due_at limit 1) f) end
@@ -183,7 +183,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
     where l.kind = p_kind and (p_owner is null or l.owner = p_owner)) l
     cross join lateral (
       select x.id from pgrab.task x
-      where pgrab_tool.lane_of(x.owner, x.kind, x.require, x.delivery, x.priority) = l.lane
+      where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = l.lane
         and x.due_at is not null) t
 $$;
 comment on function pgrab_internal.kind_ids(text, text) is

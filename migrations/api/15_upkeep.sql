@@ -306,16 +306,16 @@ create or replace function pgrab_internal.lanes_due() returns setof pgrab_intern
 language sql stable
 begin atomic
   with recursive head(id, lane) as (
-    (select t.id, pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) from pgrab.task t
+    (select t.id, pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) from pgrab.task t
     where t.due_at is not null
-    order by pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) limit 1)
+    order by pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) limit 1)
     union all
     select n.id, n.lane from head h cross join lateral (
-      select t.id, pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane
+      select t.id, pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) as lane
       from pgrab.task t
       where t.due_at is not null
-        and pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) > h.lane
-      order by pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) limit 1) n)
+        and pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) > h.lane
+      order by pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) limit 1) n)
   select t.* from head h cross join lateral (
     select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t;
 end;

@@ -479,6 +479,80 @@ begin atomic
 end;
 comment on function pgrab_internal.explain_nodes(pgrab_internal.task) is 'Which nodes could run it.';
 
+-- Others know nothing of a node that is busy, so they wait for their time, too.
+create or replace function pgrab_internal.explain_prefer(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'preferred nodes', case when p.free > 0 or o.at <= statement_timestamp() then 'ok' else 'waits' end,
+    format('%s; %s', m.what, case when o.at <= statement_timestamp() then 'any other may take it by now.'
+      else format('others may take it at %s (failover_after).', pgrab_internal.cut(o.at)) end),
+    case when o.at > statement_timestamp() and coalesce(p.free, 0) <= 0
+      then format('%s; others may take it at %s', lower(left(m.what, 1)) || substr(m.what, 2),
+        pgrab_internal.cut(o.at)) end
+  from (select t.due_at + coalesce(t.failover_after, '1 minute') as at) o
+    cross join lateral (
+      select string_agg(n.name, ', ' order by n.name) as names, sum(w.slots - w.running) as free
+      from pgrab.node n cross join lateral pgrab_tool.crew(n, t.kind) w
+      where n.state = 'up' and n.live and n.labels @> t.require and n.labels @> t.prefer
+        and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner)) p
+    cross join lateral (
+      select case when p.names is null then format('No node that it prefers is up, with labels %s', t.prefer)
+        when p.free <= 0 then format('The nodes that it prefers are busy: %s', p.names)
+        else format('It prefers %s', p.names) end as what) m
+  where t.prefer is not null and t.status = 'scheduled';
+end;
+comment on function pgrab_internal.explain_prefer(pgrab_internal.task) is
+  'Which nodes it prefers, and when others may take it.';
+
+-- As look_turns.sql: from one key to the next; no further than p_most.
+create or replace function pgrab_internal.share_keys(t pgrab_internal.task, p_most integer)
+returns setof text
+language sql stable
+begin atomic
+  with recursive hop(share_key) as (
+    select ''
+    union all
+    select n.share_key from hop h cross join lateral (
+      select x.share_key from pgrab.task x
+      where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = pgrab_tool.lane_of(t)
+        and x.share_key > h.share_key and x.due_at <= statement_timestamp() and x.status = 'scheduled'
+      order by x.share_key limit 1) n)
+  select h.share_key from hop h offset 1 limit p_most;
+end;
+comment on function pgrab_internal.share_keys(pgrab_internal.task, integer) is
+  'The first keys of which something is due in the lane of this task.';
+
+create or replace function pgrab_internal.explain_turn(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+set jit = off as $$
+declare
+  c_most constant integer := 100;
+  v_others bigint;
+  v_before bigint;
+begin
+  if t.share_key is null or t.status <> 'scheduled' or t.due_at > statement_timestamp() then
+    return;
+  end if;
+  select count(*) filter (where k <> t.share_key) into v_others
+  from pgrab_internal.share_keys(t, c_most) k;
+  select count(*) into v_before from (
+    select from pgrab.task x
+    where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = pgrab_tool.lane_of(t)
+      and x.share_key between t.share_key and t.share_key and x.due_at < t.due_at
+      and x.status = 'scheduled'
+    order by x.share_key limit c_most) x; -- an order that only task_share_idx has
+  return query select 'turn', 'ok',
+    format('%s of share_key %s %s before it; %s other %s turns with this one.',
+    case when v_before < c_most then v_before::text else 'At least ' || v_before end, t.share_key,
+    case v_before when 1 then 'is' else 'are' end,
+    case when v_others < c_most - 1 then v_others::text else 'at least ' || v_others end,
+    case v_others when 1 then 'key takes' else 'keys take' end), null;
+end $$;
+comment on function pgrab_internal.explain_turn(pgrab_internal.task) is
+  'With a share_key: what is before it, and with how many other keys it takes turns.';
+
 -- A lane is divided among the nodes that can run it.  Which of them has a shard is published only for lanes
 -- that all nodes can run.
 create or replace function pgrab_internal.likely(p_able text[], p_all bigint, p_owner text) returns text
@@ -568,9 +642,11 @@ begin
       when 8 then g := array(select x from pgrab_internal.explain_claim(t) x);
       when 9 then g := array(select x from pgrab_internal.explain_nodes(t) x);
       when 10 then g := array(select x from pgrab_internal.explain_held_up(t) x);
-      when 11 then g := array(select x from pgrab_internal.explain_cluster(t) x);
+      when 11 then g := array(select x from pgrab_internal.explain_cluster(t) x
+        union all select x from pgrab_internal.explain_prefer(t) x);
       when 12 then g := array(select x from pgrab_internal.explain_pools(t) x);
-      when 13 then g := array(select x from pgrab_internal.explain_owner(t) x);
+      when 13 then g := array(select x from pgrab_internal.explain_owner(t) x where t.prefer is null
+        union all select x from pgrab_internal.explain_turn(t) x);
       else g := array(select x from pgrab_internal.explain_look(t) x);
     end case;
     continue when g = '{}';

@@ -309,7 +309,7 @@ declare
 begin
   grant usage on schema pgrab_internal to pgrab_node;
   grant select on pgrab_internal.run_key to pgrab_node;
-  grant execute on function pgrab.shard(bigint), pgrab_tool.lane_of(text, text, jsonb, text, smallint)
+  grant execute on function pgrab.shard(bigint), pgrab_tool.lane_of(pgrab_internal.task)
     to pgrab_node;
   for r in
     select p.oid::regprocedure as name from pg_proc p

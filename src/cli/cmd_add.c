@@ -22,6 +22,7 @@ struct options {
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
 	char *batch, *wait_for, *wait_timeout, *signal_by, *traceparent;
 	char *source, *on_failure, *expect_within, *slow_after, *stall_after, *keep;
+	char *prefer, *failover_after, *share_key;
 	bool paused;
 };
 
@@ -82,6 +83,10 @@ static const struct option_key keys[] = {
     TEXT("backoff_max", 0, backoff_max, "TIME", "longest such wait (default 1h)"),
     TEXT("delivery", 0, delivery, "WORD", "at_least_once (default) or at_most_once"),
     TEXT("require", 0, require, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),
+    TEXT("prefer", 0, prefer, "JSON", "nodes with these labels take it, others later: '{\"site\":\"hq\"}'"),
+    TEXT("failover_after", 0, failover_after, "TIME",
+	"how long after its time other nodes may take it, too (default 1m)"),
+    TEXT("share_key", 0, share_key, "KEY", "whose it is: tasks of different keys take turns"),
     TEXT("limit", 0, limit, "KEY", "counts against this row of pgrab.limit"),
     TEXT("traceparent", 0, traceparent, "CONTEXT", "the trace (W3C) that its runs belong to"),
     TEXT("source", 0, source, "SOURCE", "which file, team or tool it belongs to"),
@@ -103,7 +108,7 @@ static const struct option_key keys[] = {
 static const char *const apart[] = {"arg", "in", "parent", "limit", NULL};
 /* Columns that take a duration. */
 static const char *const intervals[] = {"jitter", "misfire_after", "timeout", "backoff", "backoff_max",
-    "expect_within", "slow_after", "stall_after", "keep", "wait_timeout", NULL};
+    "expect_within", "slow_after", "stall_after", "keep", "wait_timeout", "failover_after", NULL};
 
 static bool
 is_in(const char *const *list, const char *name)

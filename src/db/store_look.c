@@ -1,12 +1,15 @@
 /* What a loader reads: lanes, and due tasks in them; misfires.  See store_task.h. */
 #include "db/store_task.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "db/number.h"
 #include "db/sql.h"
+
+#define TURNS_KEYS_MAX 256 /* that one look comes by, of a lane */
 
 /* "17 523 900" to numbers. */
 static void
@@ -48,6 +51,8 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 			same_able(&(*out)[i], &(*out)[i - 1]);
 		else
 			parse_able(&(*out)[i], db_text(res, (int)i, 4));
+		(*out)[i].shared = db_bool(res, (int)i, 5);
+		(*out)[i].late_us = db_int64(res, (int)i, 6);
 	}
 	PQclear(res);
 	return rc;
@@ -137,16 +142,25 @@ look_add(struct look_query *q, const struct lane_row *lane, const int64_t *mark)
 	l->mark = mark;
 	l->n_shards = 0;
 	l->wanted = l->slice = 0;
-	l->due_only = false;
+	l->due_only = l->turns = l->wrapped = false;
 	l->ahead_us = 0;
+	l->late_us = lane->late_us;
+	l->after[0] = '\0';
+	l->found = l->keys = 0;
 	return l;
 }
 
 void
-look_ahead(struct look_query *q, size_t from, int64_t ahead_us)
+look_ahead(struct look_query *q, size_t from, int64_t ahead_us, int64_t soon_us)
 {
-	for (size_t i = from; i < q->n_lanes; i++)
-		q->lane[i].ahead_us = q->lane[i].due_only && ahead_us > 0 ? 0 : ahead_us;
+	for (size_t i = from; i < q->n_lanes; i++) {
+		struct look_lane *l = &q->lane[i];
+		int64_t late_us = l->late_us > 0 ? soon_us - l->late_us : ahead_us;
+
+		l->ahead_us = late_us < ahead_us ? late_us : ahead_us;
+		if (l->due_only && l->ahead_us > 0)
+			l->ahead_us = 0;
+	}
 }
 
 void
@@ -157,59 +171,115 @@ look_fini(struct look_query *q)
 	q->n_lanes = q->room = 0;
 }
 
-/* They come in the order of the lanes that were asked for. */
 static void
-read_candidates(const PGresult *res, const struct look_query *q, struct candidate *c)
+read_candidate(const PGresult *res, int i, const struct look_lane *l, struct candidate *c)
 {
-	const struct look_lane *l = q->lane;
+	c->id = db_int64(res, i, 0);
+	c->version = db_int64(res, i, 1);
+	c->shard = (uint16_t)db_int64(res, i, 2);
+	c->lane = l->lane;
+	c->band = l->band;
+	c->priority = (int16_t)db_int64(res, i, 4);
+	c->overdue_us = db_int64(res, i, 5);
+	c->due_us = db_int64(res, i, 6);
+	c->has_require = db_bool(res, i, 7);
+	c->misfired = db_bool(res, i, 8);
+}
 
-	for (int i = 0; i < PQntuples(res); i++, c++) {
-		c->id = db_int64(res, i, 0);
-		c->version = db_int64(res, i, 1);
-		c->shard = (uint16_t)db_int64(res, i, 2);
-		c->lane = db_int64(res, i, 3);
-		while (l->lane != c->lane)
+static void
+read_turn(const PGresult *res, int i, struct look_lane *l)
+{
+	l->keys += l->keys == 0 || strcmp(l->after, db_text(res, i, 9)) != 0;
+	snprintf(l->after, sizeof l->after, "%s", db_text(res, i, 9));
+	l->wrapped = l->wrapped || db_bool(res, i, 10);
+}
+
+/* They come in the order of the lanes that were asked for.  Where keys take turns, each row says which one it
+ * is of, and may be of none of its tasks.  Appends them to *out. */
+static void
+read_candidates(const PGresult *res, struct look_query *q, bool turns, struct candidate **out, size_t *n_out)
+{
+	struct look_lane *l = q->lane;
+
+	*out = xrealloc(*out, (*n_out + (size_t)PQntuples(res) + 1) * sizeof **out);
+	for (int i = 0; i < PQntuples(res); i++) {
+		int64_t lane = db_int64(res, i, 3);
+
+		while (l->lane != lane || l->turns != turns)
 			l++;
-		c->band = l->band;
-		c->priority = (int16_t)db_int64(res, i, 4);
-		c->overdue_us = db_int64(res, i, 5);
-		c->due_us = db_int64(res, i, 6);
-		c->has_require = db_bool(res, i, 7);
-		c->misfired = db_bool(res, i, 8);
+		if (turns)
+			read_turn(res, i, l);
+		if (PQgetisnull(res, i, 0))
+			continue;
+		l->found++;
+		(*out)[*n_out] = (struct candidate){0};
+		read_candidate(res, i, l, &(*out)[(*n_out)++]);
 	}
 }
 
 /* The lanes of a look as arrays: where the shards of each begin and end, how many rows are wanted, in all
- * and of a shard; all shards, and the mark of each. */
+ * and of a shard; all shards, and the mark of each.  Of those that take turns: the first shard of each, how
+ * many keys, its shards as bits, and the key behind which it goes on. */
 struct look_arrays {
 	struct pgarray lanes, keys, first, last, ahead, wanted, slice, shards, marks;
 };
 
 static void
-look_arrays_fill(struct look_arrays *a, const struct look_query *q)
+fill_shards(struct look_arrays *a, const struct look_lane *l, bool marks, int64_t *n)
+{
+	pgarray_int(&a->first, *n + 1);
+	for (size_t k = 0; k < l->n_shards; k++, ++*n) {
+		int64_t mark = marks ? l->mark[l->shard[k]] : LOOK_NO_MARK;
+
+		pgarray_int(&a->shards, l->shard[k]);
+		if (mark == LOOK_NO_MARK)
+			pgarray_null(&a->marks);
+		else
+			pgarray_int(&a->marks, mark);
+	}
+	pgarray_int(&a->last, *n);
+}
+
+static void
+fill_turns(struct look_arrays *a, const struct look_lane *l)
+{
+	struct pgrab_shard_set own = {0};
+	char bits[2 + PGRAB_SHARDS / 4 + 1] = "\\x";
+
+	for (size_t k = 0; k < l->n_shards; k++)
+		pgrab_shard_add(&own, l->shard[k]);
+	for (size_t i = 0; i < PGRAB_SHARDS / 8; i++)
+		snprintf(bits + 2 + 2 * i, 3, "%02x", (unsigned)(own.word[i / 8] >> i % 8 * 8 & 0xff));
+	pgarray_int(&a->first, l->shard[0]);
+	pgarray_int(&a->last, TURNS_KEYS_MAX);
+	pgarray_text(&a->shards, bits);
+	pgarray_text(&a->marks, l->after);
+}
+
+/* Returns how many lanes. */
+static size_t
+look_arrays_fill(struct look_arrays *a, const struct look_query *q, bool turns)
 {
 	int64_t n = 0;
+	size_t count = 0;
 
 	for (size_t i = 0; i < q->n_lanes; i++) {
 		const struct look_lane *l = &q->lane[i];
 
+		if (l->turns != turns)
+			continue;
+		count++;
 		pgarray_int(&a->lanes, l->lane);
 		pgarray_text(&a->keys, l->key);
-		pgarray_int(&a->first, n + 1);
-		for (size_t k = 0; k < l->n_shards; k++, n++) {
-			int64_t mark = q->marks ? l->mark[l->shard[k]] : LOOK_NO_MARK;
-
-			pgarray_int(&a->shards, l->shard[k]);
-			if (mark == LOOK_NO_MARK)
-				pgarray_null(&a->marks);
-			else
-				pgarray_int(&a->marks, mark);
-		}
-		pgarray_int(&a->last, n);
+		if (turns)
+			fill_turns(a, l);
+		else
+			fill_shards(a, l, q->marks, &n);
 		pgarray_int(&a->ahead, l->ahead_us);
 		pgarray_int(&a->wanted, l->wanted);
 		pgarray_int(&a->slice, l->slice);
 	}
+	return count;
 }
 
 static void
@@ -226,29 +296,46 @@ look_arrays_fini(struct look_arrays *a)
 	pgarray_fini(&a->marks);
 }
 
-enum rc
-store_look(struct db *db, const struct look_query *q, struct candidate **out, size_t *n_out, struct err *err)
+/* The lanes that take turns, or the others. */
+static enum rc
+look_part(
+    struct db *db, struct look_query *q, bool turns, struct candidate **out, size_t *n_out, struct err *err)
 {
+	const char *statement = turns ? "look_turns" : q->free ? "look_free" : "look";
 	struct look_arrays a = {0};
 	PGresult *res = NULL;
+	enum rc rc = RC_OK;
+
+	if (look_arrays_fill(&a, q, turns) > 0) {
+		const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
+		    pgarray_str(&a.shards), pgarray_str(&a.marks), pgarray_str(&a.ahead), q->able.kinds,
+		    q->able.labels, q->once ? "t" : "f", pgarray_str(&a.wanted), q->able.owners,
+		    q->able.bounds, pgarray_str(&a.slice), pgarray_str(&a.keys)};
+
+		rc = db_query(db, sql_text(statement), 14, params, &res, err);
+		if (rc == RC_OK)
+			read_candidates(res, q, turns, out, n_out);
+	}
+	PQclear(res);
+	look_arrays_fini(&a);
+	return rc;
+}
+
+enum rc
+store_look(struct db *db, struct look_query *q, struct candidate **out, size_t *n_out, struct err *err)
+{
 	enum rc rc;
 
 	*out = NULL;
 	*n_out = 0;
-	look_arrays_fill(&a, q);
-	const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
-	    pgarray_str(&a.shards), pgarray_str(&a.marks), pgarray_str(&a.ahead), q->able.kinds,
-	    q->able.labels, q->once ? "t" : "f", pgarray_str(&a.wanted), q->able.owners, q->able.bounds,
-	    pgarray_str(&a.slice), pgarray_str(&a.keys)};
-
-	rc = db_query(db, sql_text(q->free ? "look_free" : "look"), 14, params, &res, err);
-	if (rc == RC_OK) {
-		*n_out = (size_t)PQntuples(res);
-		*out = xcalloc(*n_out + 1, sizeof **out);
-		read_candidates(res, q, *out);
+	rc = look_part(db, q, false, out, n_out, err);
+	if (rc == RC_OK)
+		rc = look_part(db, q, true, out, n_out, err);
+	if (rc != RC_OK) {
+		free(*out);
+		*out = NULL;
+		*n_out = 0;
 	}
-	PQclear(res);
-	look_arrays_fini(&a);
 	return rc;
 }
 

@@ -31,6 +31,9 @@ struct lane_row {
 	size_t crew;   /* for the reader to fill in */
 	int64_t *able; /* ids of nodes; the same nodes in the same order; owned */
 	size_t n_able;
+	bool shared;     /* its tasks take turns by share_key */
+	int64_t late_us; /* it prefers other nodes than this one, which may take its tasks so long behind
+			    their time; 0: it does not */
 };
 /* What a node can run; texts are borrowed. */
 struct ability {
@@ -57,6 +60,8 @@ CHECKED enum rc store_survey(struct db *db, const char *const *keys, size_t n, i
 
 #define LOOK_NO_MARK INT64_MIN
 
+#define SHARE_KEY_MAX 200
+
 /* One lane of a look, and its shards in the order in which they are read. */
 struct look_lane {
 	int64_t lane;
@@ -65,10 +70,15 @@ struct look_lane {
 	const int64_t *mark; /* borrowed: low-water mark per shard number (not per position), us since 1970 */
 	uint16_t shard[PGRAB_SHARDS];
 	size_t n_shards;
-	int64_t wanted;   /* rows, at most */
-	int64_t slice;    /* of these, of each shard */
-	bool due_only;    /* nothing that is not due yet */
-	int64_t ahead_us; /* due until now + this; negative: overdue by at least that much */
+	int64_t wanted;                /* rows, at most */
+	int64_t slice;                 /* of these, of each shard; of each share_key, if they take turns */
+	bool due_only;                 /* nothing that is not due yet */
+	int64_t ahead_us;              /* due until now + this; negative: overdue by at least that much */
+	int64_t late_us;               /* as lane_row's */
+	bool turns;                    /* read from one share_key to the next */
+	char after[SHARE_KEY_MAX + 1]; /* then, in: behind which one to go on; out: the last it came by */
+	int64_t found, keys;           /* out: rows, and of how many keys */
+	bool wrapped;                  /* out: it came by the last key, and began again with the first */
 };
 
 /* What a look asks for. */
@@ -81,15 +91,16 @@ struct look_query {
 	bool once; /* may take at_most_once tasks */
 };
 void look_reset(struct look_query *q); /* no lanes */
-/* For the lanes from this one on; where only what is due is wanted, no further than that. */
-void look_ahead(struct look_query *q, size_t from, int64_t ahead_us);
+/* For the lanes from this one on; where only what is due is wanted, no further than that.  soon_us: how far
+ * ahead of the time at which this node may take it, where others are preferred. */
+void look_ahead(struct look_query *q, size_t from, int64_t ahead_us, int64_t soon_us);
 struct look_lane *
 look_add(struct look_query *q, const struct lane_row *lane, const int64_t *mark); /* no shards, no rows yet */
 void look_fini(struct look_query *q);
 
 struct candidate {
 	int64_t id, version;
-	int64_t overdue_us;
+	int64_t overdue_us, age_us; /* age_us: the loader's, overdue_us unless it takes turns */
 	uint16_t shard;
 	int16_t priority;
 	int64_t lane;
@@ -100,9 +111,10 @@ struct candidate {
 	bool chosen, refused; /* the loader's marks; false from a look */
 };
 
-/* In the order read: by lane, shard and due.  *out is freed by the caller, NULL unless RC_OK and some. */
+/* In the order read: by lane, shard and due; those of lanes that take turns at the end, from one key to the
+ * next.  *out is freed by the caller, NULL unless RC_OK and some. */
 CHECKED enum rc
-store_look(struct db *db, const struct look_query *q, struct candidate **out, size_t *n_out, struct err *err);
+store_look(struct db *db, struct look_query *q, struct candidate **out, size_t *n_out, struct err *err);
 
 /* Settles what misfired: (id, version) pairs, sorted by id.  within_us: how long to wait for an answer; 0: as
  * long as for any call.  *settled_out: tasks that were changed. */

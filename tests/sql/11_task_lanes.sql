@@ -1,6 +1,6 @@
 -- Lanes: what stands for them in the due index, and how many an owner may have.
 begin;
-select plan(23);
+select plan(24);
 
 -- ------------------------------------------------------------------------------------- what stands for them
 select is_empty($$select attname from pg_attribute
@@ -11,7 +11,15 @@ select o, k, jsonb_build_object('zone', r) - case r when '' then 'zone' else '' 
 from unnest('{a,a2,"a 2",b\\c}'::text[]) o, unnest('{noop,sql,exec,"2x"}'::text[]) k,
   unnest(array['', '1', '\', '\\']) r, unnest('{at_least_once,at_most_once}'::text[]) d,
   unnest('{-32768,-1,0,1,9,10,99,100,32767}'::integer[]) p;
-create temporary view lane as select t.*, pgrab_tool.lane_of(t.o, t.k, t.r, t.d, t.p) as lane from task t;
+create function pg_temp.lane_of(
+  p_owner text, p_kind text, p_require jsonb, p_delivery text, p_priority smallint,
+  p_share_key text default null, p_prefer jsonb default null, p_failover interval default null)
+returns bytea language sql immutable as $$
+  select pgrab_tool.lane_of(jsonb_populate_record(null::pgrab_internal.task, jsonb_strip_nulls(
+    jsonb_build_object('owner', p_owner, 'kind', p_kind, 'require', p_require, 'delivery', p_delivery,
+      'priority', p_priority, 'share_key', p_share_key, 'prefer', p_prefer, 'failover_after', p_failover))))
+$$;
+create temporary view lane as select t.*, pg_temp.lane_of(t.o, t.k, t.r, t.d, t.p) as lane from task t;
 select is((select count(distinct lane) from lane), (select count(distinct (o, k, r, d)) * 5 from task),
   'a lane for each owner, kind, require and delivery, and five bands of priority');
 select is((select array_agg(distinct pgrab_internal.band(p) order by pgrab_internal.band(p)) from task),
@@ -21,11 +29,16 @@ select is((select array_agg(pgrab_internal.band(p::smallint) order by n)
   '{1,1,2,3,3,4,4,5,5}', 'from the lowest to the highest');
 select is((select count(*) from (select lane from lane group by lane
     having count(distinct (o, k, r, d)) > 1) x), 0::bigint, 'no lane holds two of them');
-select is((select count(distinct pgrab_tool.lane_of('a', 'noop', jsonb_build_object('n', n::text),
+select is((select count(distinct pg_temp.lane_of('a', 'noop', jsonb_build_object('n', n::text),
     'at_least_once', 0::smallint)) from generate_series(1, 200000) n),
   200000::bigint, 'nor do 200,000 that somebody tries');
 select is((select array_agg(distinct length(lane) order by length(lane)) from lane), '{8,16}',
   'what anybody can choose has a longer one than plain tasks');
+select is((select count(distinct pg_temp.lane_of('a', 'noop', '{}', 'at_least_once', 0::smallint, s, p, f))
+    from (values (null::text, null::jsonb, null::interval), ('x', null, null), ('y', null, null),
+      (null, '{"a": "b"}', null), (null, '{"a": "c"}', null), (null, '{"a": "b"}', '60 s'),
+      (null, '{"a": "b"}', '61 s'), ('x', '{"a": "b"}', null)) v(s, p, f)),
+  6::bigint, 'what takes turns has its own, whatever the key; and what prefers other nodes, or later');
 
 -- --------------------------------------------------------------------------------------------- the directory
 create function pg_temp.lanes() returns bigint language sql as
@@ -37,7 +50,7 @@ select pg_temp.put(1, 5);
 insert into pgrab.task (kind, priority) select 'noop', n from unnest('{0,0,1,9}'::integer[]) n;
 select is((select array_agg(l.band || ' ' || l.require::text order by l.band, l.require::text)
     from pgrab.lane l where l.lane in (
-      select pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) from pgrab.task t)),
+      select pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) from pgrab.task t)),
   '{"2 {\"n\": \"1\"}","2 {\"n\": \"2\"}","2 {\"n\": \"3\"}","2 {\"n\": \"4\"}",'
   '"2 {\"n\": \"5\"}","2 {}","3 {}"}', 'each lane is written down once');
 

@@ -241,7 +241,7 @@ asked_for(const struct look_query *q)
 }
 
 static enum rc
-look(struct db *db, const struct look_query *q, struct candidate **out, size_t *n_out, struct err *err)
+look(struct db *db, struct look_query *q, struct candidate **out, size_t *n_out, struct err *err)
 {
 	struct call c = begin(FAKE_LOOK, false);
 	struct candidate *found = xcalloc(FAKE_TASKS, sizeof *found);

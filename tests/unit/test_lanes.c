@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -122,6 +124,7 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	    {.lane = 10, .shard = 3, .due_us = 300, .overdue_us = 30, .chosen = true},
 	    {.lane = 10, .shard = 7, .due_us = 400, .overdue_us = 20, .refused = true},
 	    {.lane = 10, .shard = 9, .due_us = 500, .overdue_us = -20, .chosen = true}};
+	struct look_query q = {0};
 	struct lanes ls;
 
 	fill_cluster(&c, node, 0);
@@ -129,7 +132,7 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	lanes_init(&ls, 0, 1);
 	lanes_refresh(&ls, &row, 1, s, &c, NULL);
 	assert_true(ls.item[0].mark[3] == LOOK_NO_MARK);
-	lanes_progress(&ls, found, 5);
+	lanes_progress(&ls, &q, found, 5);
 	assert_int_equal(ls.item[0].mark[3], 100);
 	assert_int_equal(ls.item[0].mark[7], 400);
 	assert_true(ls.item[0].mark[9] == LOOK_NO_MARK); /* not due yet: an older one may still come */
@@ -157,7 +160,7 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	lanes_init(&ls, 0, 1);
 	lanes_refresh(&ls, &row, 1, s, &c, NULL);
 	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
-	lanes_progress(&ls, found, 2); /* as many as there is room for */
+	lanes_progress(&ls, &q, found, 2); /* as many as there is room for */
 	room[0] = 0;
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
 	assert_int_equal(q.n_lanes, 0);
@@ -196,12 +199,12 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
 	assert_int_equal(q.lane[0].wanted, 108);
 	assert_int_equal(q.lane[1].wanted, 400);
-	lanes_progress(&ls, found, 300);                    /* as many as there is room for */
+	lanes_progress(&ls, &q, found, 300);                /* as many as there is room for */
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* each lane as it is */
 	assert_int_equal(q.lane[0].wanted, 108);
 	assert_int_equal(q.lane[1].wanted, 300);
 	assert_int_equal(q.lane[1].slice, 38); /* the oldest of each shard */
-	lanes_progress(&ls, found, 299);       /* fewer: all there are */
+	lanes_progress(&ls, &q, found, 299);   /* fewer: all there are */
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
 	assert_int_equal(q.lane[1].wanted, 400);
 	lanes_part(&ls, LANES_OWN, NULL, room, 5000, 0, &q); /* bounded */
@@ -266,10 +269,117 @@ of_many_lanes_only_what_a_survey_has_found_is_read(void **unused)
 	strategy_close(&s);
 }
 
+/* A server with so many tasks of each key: what a look in turns finds there. */
+static void
+look_in_turns(int *left, int n_keys, struct look_lane *to)
+{
+	int at = to->after[0] == '\0' ? 0 : atoi(to->after) + 1;
+
+	for (int i = 0; i < n_keys && to->found < to->wanted; i++, at++) {
+		int key = at % n_keys, each = left[key];
+
+		to->wrapped = to->wrapped || at >= n_keys;
+		if (each == 0)
+			continue;
+		each = each < to->slice ? each : (int)to->slice;
+		if (each > to->wanted - to->found)
+			each = (int)(to->wanted - to->found);
+		to->keys++;
+		left[key] -= each;
+		to->found += each;
+		snprintf(to->after, sizeof to->after, "%d", key);
+	}
+}
+
+/* Until the keys but the first are empty: how much of the first was taken meanwhile? */
+static int
+taken_meanwhile(int *left, int n_keys, int64_t room, int *looks)
+{
+	struct lane l = {.room = room, .n_shards = 1};
+	int before = left[0], others = 1;
+
+	for (*looks = 0; others > 0 && *looks < 100000; ++*looks) {
+		struct look_lane to = {.wanted = room};
+
+		turns_ask(&l, &to);
+		look_in_turns(left, n_keys, &to);
+		turns_taken(&l, &to);
+		assert_true(l.backlog || to.found == 0 || l.turns.each == room);
+		others = 0;
+		for (int key = 1; key < n_keys; key++)
+			others += left[key];
+	}
+	return before - left[0];
+}
+
+static void
+keys_take_turns_however_many_there_are_and_however_much_of_each(void **unused)
+{
+	static const int64_t rooms[] = {1, 3, 8, 64, 1000};
+	static const int counts[] = {2, 3, 17, 400};
+
+	for (size_t r = 0; r < 5; r++) {
+		for (size_t k = 0; k < 4; k++) {
+			int left[400], looks, small = 10, n = counts[k], taken;
+
+			for (int i = 0; i < n; i++)
+				left[i] = i == 0 ? 10000000 : small;
+			taken = taken_meanwhile(left, n, rooms[r], &looks);
+			/* Ten rounds; a look for many rows takes several of each key. */
+			assert_true(taken <= 2 * small + rooms[r] / 32);
+			assert_true(looks <= 20 + n * (small + 1));
+		}
+	}
+}
+
+static void
+one_key_alone_fills_the_looks(void **unused)
+{
+	struct lane l = {.room = 100, .n_shards = 1};
+	int left[] = {1000000}, taken = 0;
+
+	for (int i = 0; i < 20; i++) {
+		struct look_lane to = {.wanted = 100};
+
+		turns_ask(&l, &to);
+		look_in_turns(left, 1, &to);
+		turns_taken(&l, &to);
+		taken = (int)to.found;
+	}
+	assert_int_equal(taken, 100);
+}
+
+/* In the order of turns: whatever is claimed later, and however old it is, comes behind. */
+static void
+what_had_its_turn_is_not_passed_by_an_old_backlog(void **unused)
+{
+	struct lane l = {.room = 4, .n_shards = 1};
+	int64_t last_us = 0;
+
+	for (int i = 0; i < 100; i++) {
+		struct look_lane asked = {.wrapped = i % 3 == 2};
+		struct candidate c[2] = {{.due_us = 1000 + i}, {.due_us = i % 2 == 0 ? 500 + i : 9000000}};
+
+		for (int k = 0; k < 2; k++)
+			c[k].overdue_us = 10000000 - c[k].due_us;
+		turns_place(&l, &asked, c, 2);
+		for (int k = 0; k < 2; k++) {
+			int64_t as_if_us = 10000000 - c[k].age_us;
+
+			assert_true(as_if_us > last_us);
+			last_us = as_if_us;
+		}
+	}
+	assert_true(last_us < 9000000); /* it has the place of its oldest */
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(keys_take_turns_however_many_there_are_and_however_much_of_each),
+	    cmocka_unit_test(one_key_alone_fills_the_looks),
+	    cmocka_unit_test(what_had_its_turn_is_not_passed_by_an_old_backlog),
 	    cmocka_unit_test(a_lane_is_divided_among_those_who_are_able),
 	    cmocka_unit_test(the_most_important_lane_is_read_first_and_loaders_share_the_shards),
 	    cmocka_unit_test(a_mark_stops_before_what_was_left_behind),

@@ -4,6 +4,8 @@
 -- What can run what is worked out once for all nodes that say the same of themselves, and all lanes of an
 -- owner, kind and require.  The right to a kind is checked here, so that tasks of a revoked kind are not
 -- taken, and again at the start.
+-- What prefers some nodes is divided among those of them that are up; the others may take it when it is late
+-- by so many us (0: this node is one that it prefers).
 -- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb.
 with node as materialized (
   select row_number() over () as no, n.*
@@ -11,22 +13,26 @@ with node as materialized (
     select n.labels, n.kinds, n.owners, n.bounds, string_agg(n.id::text, ' ' order by n.id) as ids
     from pgrab.node n where not n.down and n.state = 'up' group by 1, 2, 3, 4) n),
 mine as materialized (
-  select l.owner, l.kind, l.require, array_agg(l.id order by l.id) as ids,
-    array_agg(l.lane order by l.id) as lanes, array_agg(l.band order by l.id) as bands
+  select l.owner, l.kind, l.require, l.prefer, array_agg(l.id order by l.id) as ids,
+    array_agg(l.lane order by l.id) as lanes, array_agg(l.band order by l.id) as bands,
+    array_agg(l.shared order by l.id) as shared,
+    array_agg(case when $2::jsonb @> l.prefer then 0 else coalesce(l.failover, 0) end order by l.id) as late
   from (select distinct on (x.owner, x.lane) x.* from pgrab.lane x order by x.owner, x.lane, x.id) l
   where $2::jsonb @> l.require and pgrab_internal.runs($1::text[], $3::text[], $4::jsonb, l.kind, l.owner)
-  group by 1, 2, 3),
+  group by 1, 2, 3, 4),
 divided as materialized (
-  select m.*, array(
-      select n.no from node n
-      where n.labels @> m.require
-        and pgrab_internal.runs(n.kinds, n.owners, n.bounds, m.kind, m.owner)) as able
-  from mine m
+  select m.*, a.able
+  from mine m cross join lateral (
+    select coalesce(array_agg(n.no) filter (where n.labels @> m.prefer), array_agg(n.no), '{}') as able
+    from node n
+    where n.labels @> m.require
+      and pgrab_internal.runs(n.kinds, n.owners, n.bounds, m.kind, m.owner)) a
   where case when (select c.roles from pgrab.cluster c) then pgrab_internal.may_kind(m.owner, m.kind)
     else true end)
 select u.id, u.lane, u.band, d.kind, case when d.able is distinct from lag(d.able) over w
   then (select coalesce(string_agg(n.ids, ' ' order by n.no), '') from node n where n.no = any (d.able)) end
-  as able
-from divided d cross join lateral unnest(d.ids, d.lanes, d.bands) u(id, lane, band)
+  as able, u.shared, u.late
+from divided d cross join lateral unnest(d.ids, d.lanes, d.bands, d.shared, d.late)
+  u(id, lane, band, shared, late)
 window w as (order by d.able, u.id)
 order by d.able, u.id

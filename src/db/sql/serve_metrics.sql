@@ -3,7 +3,7 @@
 -- thousand tasks that wait under a limit, and as many that cannot run, or wait for something.  Where a count
 -- stopped at such a bound, `counts_truncated` is 1.
 with seen as materialized (
-  select 1 as part, pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) as lane,
+  select 1 as part, pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) as lane,
     pgrab.shard(t.id) as shard, t.status, t.due_at as since
   from pgrab_tool.due_until(statement_timestamp(), null, 20) t
   union all

@@ -14,7 +14,7 @@ from (
     with recursive head as (
       (select pgrab.shard(t.id) as shard, t.due_at
       from pgrab.task t
-      where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+      where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane
         and t.due_at is not null and t.status = 'scheduled'
       order by pgrab.shard(t.id), t.due_at limit 1)
       union all
@@ -22,7 +22,7 @@ from (
       from head h cross join lateral (
         select pgrab.shard(t.id) as shard, t.due_at
         from pgrab.task t
-        where pgrab_tool.lane_of(t.owner, t.kind, t.require, t.delivery, t.priority) = l.lane
+        where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane
           and pgrab.shard(t.id) > h.shard and t.due_at is not null and t.status = 'scheduled'
         order by pgrab.shard(t.id), t.due_at limit 1) n)
     select h.shard, h.due_at from head h) h on true

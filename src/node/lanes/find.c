@@ -45,6 +45,14 @@ lanes_own(const struct lanes *ls, int64_t number, unsigned shard)
 	return l != NULL && pgrab_shard_has(&l->own, shard);
 }
 
+int64_t
+lanes_late_us(const struct lanes *ls, int64_t number, int64_t fallback)
+{
+	const struct lane *l = lanes_find(ls, number);
+
+	return l != NULL && l->row->late_us > 0 ? l->row->late_us : fallback;
+}
+
 size_t
 lanes_crew(const struct lanes *ls, int64_t number)
 {

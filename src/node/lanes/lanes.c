@@ -44,7 +44,7 @@ narrow(const struct pgrab_cluster *c, const struct lane_row *row, const bool *no
 	out->n_nodes = 0;
 	out->self = SIZE_MAX;
 	for (size_t i = 0; i < c->n_nodes; i++) {
-		bool self = i == c->self, able = self;
+		bool self = i == c->self, able = self && row->late_us == 0;
 
 		for (size_t k = 0; k < row->n_able && !able; k++)
 			able = row->able[k] == c->nodes[i].id;
@@ -256,6 +256,10 @@ add_lane(struct lanes *ls, struct lane *l, enum lanes_part part, const struct pg
 
 	to->wanted = wanted;
 	to->due_only = l->backlog;
+	/* Only a backlog is worth turns: without one, all that is due is taken. */
+	l->turns.asked = l->row->shared && l->backlog && part == LANES_OWN;
+	if (l->turns.asked)
+		turns_ask(l, to);
 	to->n_shards = part == LANES_OWN    ? own_shards(ls, l, to->shard)
 		       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
 					    : other_shards(ls, l, chance, to->shard);
@@ -275,7 +279,8 @@ share_rows(struct look_query *q, size_t from)
 		struct look_lane *to = &q->lane[i];
 
 		to->wanted = to->wanted < most + 1 ? to->wanted : most + 1;
-		to->slice = slice_of(to->wanted, to->n_shards);
+		if (!to->turns)
+			to->slice = slice_of(to->wanted, to->n_shards);
 	}
 }
 
@@ -309,6 +314,8 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 	bool complete = true; /* so far, in this shard */
 	int64_t due = 0;
 
+	if (l->turns.asked)
+		return; /* see turns_taken() */
 	for (size_t i = 0; i < n; i++) {
 		if (i == 0 || c[i - 1].shard != c[i].shard)
 			complete = true;
@@ -325,10 +332,16 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 }
 
 void
-lanes_progress(struct lanes *ls, const struct candidate *c, size_t n)
+lanes_progress(struct lanes *ls, const struct look_query *q, const struct candidate *c, size_t n)
 {
 	size_t from = 0;
 
+	for (size_t i = 0; i < q->n_lanes; i++) {
+		struct lane *l = q->lane[i].turns ? lanes_find(ls, q->lane[i].lane) : NULL;
+
+		if (l != NULL)
+			turns_taken(l, &q->lane[i]);
+	}
 	while (from < n) {
 		size_t to = from;
 

@@ -36,6 +36,13 @@ struct lane {
 	size_t n_shards;
 	size_t turn;                /* where the next look begins in shard */
 	int64_t mark[PGRAB_SHARDS]; /* by shard number; LOOK_NO_MARK: from the beginning */
+	struct turns {
+		bool asked;                    /* in the last look */
+		char after[SHARE_KEY_MAX + 1]; /* the key that had its turn last */
+		int64_t each;                  /* rows of a key in one turn */
+		int64_t head_us, round_us;     /* the oldest due time of the last round, and of this one */
+		int64_t given_us;              /* the last that was given by turns_place() */
+	} turns;
 };
 
 struct lanes {
@@ -72,7 +79,8 @@ bool lanes_many(const struct lanes *ls);
 /* One look reads all that there is to read. */
 bool lanes_fit(const struct lanes *ls);
 
-/* What surveys said of the lanes that were there before; where new ones are empty is not known. */
+/* What surveys said of the lanes that were there before, and whose turn it is; where new ones are empty is
+ * not known. */
 void lanes_carry_over(struct lanes *ls, const struct lanes *before);
 
 /* The keys of the lanes that are next in a survey, at most SURVEY_STEPS; returns how many. */
@@ -93,15 +101,26 @@ void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard
 void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
 
+/* turns.c: a lane with a backlog, whose share keys take turns.  Asks for as many rows as there is room for,
+ * from the key on whose turn it is; gives what was found (c[0..n), of this lane) ages by which it waits for
+ * workers in the order of turns; and notes how far that look has come. */
+void turns_ask(struct lane *l, struct look_lane *to);
+void turns_place(struct lane *l, const struct look_lane *asked, struct candidate *c, size_t n);
+void turns_taken(struct lane *l, const struct look_lane *asked);
+
 /* Is this shard of the lane with this number one of our own? */
 bool lanes_own(const struct lanes *ls, int64_t number, unsigned shard);
+
+/* How long behind their time may the tasks of this lane be taken here?  fallback: where no other node is
+ * preferred. */
+int64_t lanes_late_us(const struct lanes *ls, int64_t number, int64_t fallback);
 
 /* Which crew carries out the tasks of the lane with this number?  Is there a lane of this crew? */
 size_t lanes_crew(const struct lanes *ls, int64_t number);
 bool lanes_has_crew(const struct lanes *ls, size_t crew);
 
-/* Remembers how far each shard was read and taken, and where to begin next: nothing that was left
- * behind may fall below a mark.  c: in the order of the look. */
-void lanes_progress(struct lanes *ls, const struct candidate *c, size_t n);
+/* Remembers how far each shard was read and taken, whose turn it is, and where to begin next: nothing that
+ * was left behind may fall below a mark.  c: in the order of the look q. */
+void lanes_progress(struct lanes *ls, const struct look_query *q, const struct candidate *c, size_t n);
 
 #endif

@@ -28,10 +28,11 @@ void
 lanes_carry_over(struct lanes *ls, const struct lanes *before)
 {
 	for (size_t i = 0; i < ls->count; i++) {
-		const struct lane *was =
-		    lanes_many(before) ? lanes_find(before, ls->item[i].row->lane) : NULL;
+		const struct lane *was = lanes_find(before, ls->item[i].row->lane);
 
 		if (was != NULL)
+			ls->item[i].turns = was->turns;
+		if (was != NULL && lanes_many(before))
 			ls->item[i].soon = was->soon;
 		else
 			memset(&ls->item[i].soon, 0xff, sizeof ls->item[i].soon);

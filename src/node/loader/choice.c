@@ -22,7 +22,7 @@ static int
 by_rank(const void *a, const void *b)
 {
 	const struct candidate *x = *(struct candidate *const *)a, *y = *(struct candidate *const *)b;
-	int64_t rank_x = rank_us(-x->overdue_us, x->band), rank_y = rank_us(-y->overdue_us, y->band);
+	int64_t rank_x = rank_us(-x->age_us, x->band), rank_y = rank_us(-y->age_us, y->band);
 
 	if (rank_x != rank_y)
 		return rank_x < rank_y ? -1 : 1;
@@ -43,13 +43,14 @@ accepts(struct loader *l, const struct candidate *c)
 }
 
 int64_t
-loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us)
+loader_put_off(const struct loader *l, struct candidate *c, size_t n)
 {
 	int64_t first_us = INT64_MAX;
 
 	for (size_t i = 0; i < n; i++) {
-		int64_t later_us = -c[i].overdue_us - lookahead_us;
+		int64_t later_us = lanes_late_us(&l->lanes, c[i].lane, -l->node->set->lookahead_us);
 
+		later_us -= c[i].overdue_us;
 		if (later_us <= 0)
 			continue;
 		c[i].refused = true;
@@ -57,6 +58,33 @@ loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us)
 			first_us = later_us;
 	}
 	return first_us;
+}
+
+static const struct look_lane *
+lane_of(const struct look_query *q, int64_t number)
+{
+	size_t i = 0;
+
+	while (i < q->n_lanes && q->lane[i].lane != number)
+		i++;
+	assert(i < q->n_lanes); /* the look asked for no other */
+	return &q->lane[i];
+}
+
+static void
+set_ages(struct loader *l, struct candidate *c, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		c[i].age_us = c[i].overdue_us;
+	for (size_t from = 0, to; from < n; from = to) {
+		for (to = from; to < n && c[to].lane == c[from].lane;)
+			to++;
+		const struct look_lane *asked = lane_of(&l->query, c[from].lane);
+		struct lane *lane = asked->turns ? lanes_find(&l->lanes, asked->lane) : NULL;
+
+		if (lane != NULL)
+			turns_place(lane, asked, &c[from], to - from);
+	}
 }
 
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
@@ -67,6 +95,7 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 	struct candidate **rank = xcalloc(n + 1, sizeof *rank);
 	size_t chosen = 0;
 
+	set_ages(l, c, n);
 	for (size_t i = 0; i < n; i++)
 		rank[i] = &c[i];
 	qsort(rank, n, sizeof *rank, by_rank);
@@ -92,17 +121,6 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 	return chosen;
 }
 
-static const struct look_lane *
-lane_of(const struct look_query *q, int64_t number)
-{
-	size_t i = 0;
-
-	while (i < q->n_lanes && q->lane[i].lane != number)
-		i++;
-	assert(i < q->n_lanes); /* the look asked for no other */
-	return &q->lane[i];
-}
-
 /* The n candidates of one lane.  After the last one of a shard come only later ones. */
 static bool
 lane_left_behind(const struct look_query *q, const struct candidate *c, size_t n)
@@ -110,7 +128,7 @@ lane_left_behind(const struct look_query *q, const struct candidate *c, size_t n
 	const struct look_lane *asked = lane_of(q, c->lane);
 	int64_t of_shard = 0;
 
-	if ((int64_t)n >= asked->wanted)
+	if ((int64_t)n >= asked->wanted || asked->turns) /* turns end when a look without them has */
 		return true;
 	for (size_t i = 0; i < n; i++) {
 		bool due = c[i].overdue_us >= 0;

@@ -144,17 +144,24 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 	return rc;
 }
 
-/* When each is due on our monotonic clock: never earlier than by the database's. */
+/* When each is due on our monotonic clock: never earlier than by the database's.  Whose turn it was is behind
+ * no older task that was claimed later: it waits for a worker by the age that the look gave it. */
 static void
-set_due(const struct loader *l, struct run *chain)
+set_due(const struct taking *k, struct run *chain, size_t from, size_t n)
 {
-	for (struct run *r = chain; r != NULL; r = run_next(r))
-		r->due_mono_us = r->due_us - l->ahead_us;
+	for (struct run *r = chain; r != NULL; r = run_next(r)) {
+		struct candidate key = {.id = r->id};
+		const struct candidate *c = bsearch(&key, k->c + from, n, sizeof *c, loader_by_id);
+
+		r->due_mono_us = r->due_us - k->l->ahead_us;
+		if (c != NULL && c->overdue_us >= 0)
+			r->due_mono_us -= c->age_us - c->overdue_us;
+	}
 }
 
 /* They begin at once, however long the statements about the others take. */
 static void
-give_won(struct taking *k, struct run *chain, size_t won)
+give_won(struct taking *k, struct run *chain, size_t won, size_t from, size_t n)
 {
 	struct loader *l = k->l;
 
@@ -163,7 +170,7 @@ give_won(struct taking *k, struct run *chain, size_t won)
 		if (r->started)
 			doubts_drop(&l->node->doubts, r->id);
 	}
-	set_due(l, chain);
+	set_due(k, chain, from, n);
 	boss_give(l->node->boss, chain, (struct room){0});
 }
 
@@ -215,7 +222,7 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	hold_unref(who.hold);
 	if (rc == RC_OK)
-		give_won(k, chain, won);
+		give_won(k, chain, won, from, n);
 	if (rc != RC_OK && rc != RC_BAD)
 		return SIFT_STOP;
 	return silent && won == 0 ? SIFT_SILENT : SIFT_ANSWERED;

@@ -77,7 +77,7 @@ look_anew(struct loader *l, int64_t now, int64_t in_us)
 }
 
 /* How long until we may take the first of these: an own one lookahead before it is due, one of others
- * steal_after behind that.  0 or less: now. */
+ * steal_after behind that; or when we may take those that prefer other nodes.  0 or less: now. */
 static int64_t
 until_first(const struct loader *l, const struct candidate *c, size_t n)
 {
@@ -86,7 +86,10 @@ until_first(const struct loader *l, const struct candidate *c, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		bool own = lanes_own(&l->lanes, c[i].lane, c[i].shard);
-		int64_t until_us = (own ? -set->lookahead_us : set->steal_after_us) - c[i].overdue_us;
+		int64_t late_us = lanes_late_us(&l->lanes, c[i].lane, -set->lookahead_us);
+		int64_t until_us = own || late_us > set->steal_after_us ? late_us : set->steal_after_us;
+
+		until_us -= c[i].overdue_us;
 
 		if (until_us < first_us)
 			first_us = until_us;
@@ -106,7 +109,8 @@ look(struct loader *l, enum lanes_part part, const struct room *room, struct can
 {
 	bool marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
 
-	look_ahead(&l->query, 0, part == LANES_OTHERS ? -l->node->set->steal_after_us : own_ahead(l, room));
+	look_ahead(&l->query, 0, part == LANES_OTHERS ? -l->node->set->steal_after_us : own_ahead(l, room),
+	    part != LANES_OTHERS && l->quiet ? QUIET_POLL_US : 0);
 	return ask(l, marks, c, found, err);
 }
 
@@ -149,7 +153,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room *room, bool *
 	if (rc != RC_OK)
 		return rc;
 	if (part == LANES_OWN)
-		look_anew(l, l->looked_us, loader_put_off(c, found, l->node->set->lookahead_us));
+		look_anew(l, l->looked_us, loader_put_off(l, c, found));
 	if (any_for_now(c, found))
 		l->found_us = l->looked_us;
 	chosen = loader_choose(l, c, found, *room);
@@ -157,7 +161,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room *room, bool *
 	*more_out = loader_left_behind(l, c, found);
 	lanes_found(&l->lanes, c, found);
 	if (part == LANES_OWN)
-		lanes_progress(&l->lanes, c, found);
+		lanes_progress(&l->lanes, &l->query, c, found);
 	rc = loader_settle_misfires(l, c, found, &settled, err);
 	if (rc == RC_OK) {
 		*more_out = *more_out || settled > 0;
@@ -263,8 +267,8 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 	lanes_add(&l->lanes, LANES_OTHERS, NULL, w->room.ready, 0, l->backoff.random >> 20, q);
 	if (q->n_lanes == own)
 		return RC_OK; /* nobody else has shards: there is one statement anyway */
-	look_ahead(q, 0, own_ahead(l, &w->room));
-	look_ahead(q, own, next_us - l->node->set->steal_after_us);
+	look_ahead(q, 0, own_ahead(l, &w->room), next_us);
+	look_ahead(q, own, next_us - l->node->set->steal_after_us, next_us);
 	rc = ask(l, false, &c, &found, err);
 	first_us = until_first(l, c, found);
 	if (rc == RC_OK && first_us > 0) {

@@ -106,9 +106,9 @@ struct loader *loaders_at(struct loaders *ls, size_t i);
 /* qsort's: by id, the lock order. */
 int loader_by_id(const void *a, const void *b);
 
-/* Sets ->refused on what is due later than lookahead; returns how long until the first of these
- * no longer is, or INT64_MAX. */
-int64_t loader_put_off(struct candidate *c, size_t n, int64_t lookahead_us);
+/* Sets ->refused on what is due later than lookahead, or may be taken only later because it prefers other
+ * nodes; returns how long until the first of these may be taken, or INT64_MAX. */
+int64_t loader_put_off(const struct loader *l, struct candidate *c, size_t n);
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
  * for this node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
 size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room);
