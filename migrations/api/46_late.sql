@@ -53,23 +53,26 @@ end;
 comment on function pgrab_internal.late_until(pgrab_internal.run) is
   'What may have kept a run from its start, and until when.';
 
--- Reads the first 200 runs that ended after that moment.
+-- In the middle of its wait.  Reads the first 200 runs that ended after that moment.
 create or replace function pgrab_internal.late_busy(r pgrab_internal.run) returns table (why text)
 language sql stable
 begin atomic
   select format('%s was busy: %s of %s', r.node, least(b.running, c.slots), c.slots)
   from pgrab.node n cross join lateral pgrab_tool.crew(n, r.kind) c
-    cross join (
+    cross join lateral (
+      select d.due + (coalesce(r.started_at, r.claimed_at) - d.due) / 2 as middle
+      from (select greatest(r.fire_at, r.created_at) as due) d) m
+    cross join lateral (
       select count(*) as running
       from (
         select x.node, x.kind, coalesce(x.started_at, x.claimed_at) as began from pgrab.run x
-        where x.finished_at > greatest(r.fire_at, r.created_at) order by x.finished_at limit 200) x
-      where x.node = r.node and x.began <= greatest(r.fire_at, r.created_at)
+        where x.finished_at > m.middle order by x.finished_at limit 200) x
+      where x.node = r.node and x.began <= m.middle
         and (x.kind = 'http') = (r.kind = 'http')) b
   where n.name = r.node and b.running >= c.slots;
 end;
 comment on function pgrab_internal.late_busy(pgrab_internal.run) is
-  'That the node which ran it had no worker free when it was due. No row: it had, or nobody knows.';
+  'That the node which ran it had no worker free while it waited. No row: it had, or nobody knows.';
 
 create or replace function pgrab_internal.late_node(r pgrab_internal.run) returns table (why text)
 language sql stable

@@ -146,9 +146,11 @@ put_rate(struct plot *p, const PGresult *r, int row, const char *span)
 	begin_bar(p, row, runs, "succeeded");
 	buf_adds(p->o, "><title>");
 	html_text(p->o, at);
-	buf_addf(p->o, ": %s runs per second, %s failed, 95 of 100 within %s s</title></rect>",
-	    db_text(r, row, PQfnumber(r, "per_second")), db_text(r, row, PQfnumber(r, "failed_per_second")),
-	    db_text(r, row, PQfnumber(r, "waited_p95")));
+	buf_addf(p->o, ": %s runs per second, %s failed", db_field(r, row, "per_second"),
+	    db_field(r, row, "failed_per_second"));
+	if (*db_field(r, row, "waited_p95") != '\0')
+		buf_addf(p->o, ", 95 of 100 began within %s s", db_field(r, row, "waited_p95"));
+	buf_adds(p->o, "</title></rect>");
 	begin_bar(p, row, db_double(r, row, PQfnumber(r, "failed_per_second")), "failed");
 	buf_adds(p->o, "/></a>\n");
 }

@@ -40,7 +40,7 @@ select is(pg_temp.late(17, 100, 101, '{"chain": 5, "definition": {"parent_id": 2
 insert into pgrab.event (at, what, role, task_id, task)
 select now() - interval '1 h' + interval '90 s', 'resume', 'anna', 18, 'x';
 select is(pg_temp.late(18, 100, 101), 'paused; anna resumed it at TIME', 'a pause');
-select is(pg_temp.late(19, 1000, 1001), 'no node took it for 00:16:40',
+select is(pg_temp.late(19, 1000, 1001), 'no node took it for 00:16:40; n1 was busy: 2 of 2',
   'that of another task, or of a tenth of the time, is no reason');
 insert into pgrab.blackout (name, during) values
   ('move', tstzrange(now() - interval '2 h', now() - interval '1 h' + interval '90 s'));

@@ -321,6 +321,8 @@ def test_what_needs_attention_leads_to_where_it_is_shown(db, nodes, serving):
     db.query("insert into pgrab.run (task_id, version, incarnation, node, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, "
              "kind, owner) select 7, g, 1, case when g % 3 > 0 then 'quick' else 'slow' end, now(), now(), now() - case when g % 3 > 0 then 1 else 9 end * "
              "interval '1 s', now(), now(), 1, 'succeeded', 'noop', current_user from generate_series(1, 30) g")
+    db.query("insert into pgrab.run (task_id, version, incarnation, node, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, "
+             "kind, owner) select 7, 100 + g, 1, 'hasty', now(), now(), now(), now(), now(), 1, 'failed', 'noop', current_user from generate_series(1, 90) g")
     db.add(kind="shell", name="stays", command="true", run_at="2026-01-01")
     db.wait("select exists (select from pgrab.node_incident) and exists (select from pgrab.late)")
 
