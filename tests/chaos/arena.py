@@ -87,7 +87,8 @@ class Arena:
         return {**TIMES, "callback_url": self.door.url}
 
     def start(self, i):
-        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, config=self.config, **self.options())
+        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, config=self.config, labels="site=a" if i == 0 else "",
+                    **self.options())
         if i < len(self.nodes):
             self.ended.append(self.nodes[i])
             self.nodes[i] = node

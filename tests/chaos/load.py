@@ -18,11 +18,17 @@ class Load:
         self.acks = []      # (name, what, at): a person was told so; nothing starts after it
 
     def insert(self, promise, name, conn=None, **columns):
-        columns = {"name": name, "key": name, "backoff": "50 ms", "max_attempts": 100, **columns}
+        columns = {"name": name, "key": name, "backoff": "50 ms", "max_attempts": 100, **self.place(), **columns}
         values = [json.dumps(v) if isinstance(v, dict) else v for v in columns.values()]
         (conn or self.db).query(f"insert into pgrab.task ({', '.join(columns)}) values ({', '.join(['%s'] * len(values))}) "
                                 "on conflict (key) do nothing", *values)
         self.promises[name] = promise
+
+    def place(self):
+        """Some take turns, and some prefer nodes of which none may be there."""
+        shared = {"share_key": self.rng.choice("xyz")} if self.rng.random() < 0.3 else {}
+        preferred = {"prefer": {"site": self.rng.choice("ab")}, "failover_after": "1 s"} if self.rng.random() < 0.2 else {}
+        return {**shared, **preferred}
 
     def shell(self, promise, name, most=1.0, **columns):
         seconds = round(self.rng.uniform(0, most), 2)

@@ -1,9 +1,10 @@
 -- What runs have taken.
 begin;
-select plan(9);
+select plan(10);
 
 insert into pgrab.task (key, kind) values ('one', 'noop'), ('cost', 'noop'), ('a', 'noop'), ('b', 'noop');
-insert into pgrab.task (key, kind, schedule) values ('again', 'noop', '@yearly');
+update pgrab.task set share_key = 'x' where key in ('a', 'b');
+insert into pgrab.task (key, kind, schedule, share_key) values ('again', 'noop', '@yearly', 'x');
 update pgrab.task set status = 'running', node_id = 1, incarnation = 1, claimed_at = clock_timestamp(),
   started_at = clock_timestamp(), attempt = 1, version = version + 1;
 create function pg_temp.finish(p_keys text[], p_costs pgrab_internal.cost[]) returns void language sql as $$
@@ -31,6 +32,8 @@ select is((select string_agg(concat_ws(' ', case u.who when current_user then 'm
   'me 4 0 8 1.765 0 5000 70012, somebody 1 0 2 2 4', 'for each owner');
 select is((select string_agg(concat_ws(' ', u.who, u.cpu_seconds), ', ' order by u.who)
     from pgrab.usage('key', '1 hour') u), 'a, again 1.5, b 0.015, cost 0.25, one', 'for each key');
+select is((select string_agg(concat_ws(' ', u.who, u.runs), ', ' order by u.who)
+    from pgrab.usage('share_key', '1 hour') u), 'x 3, 2', 'for each share_key');
 select is((select count(*) from pgrab.usage('owner', '1 day', '0 s')), 0::bigint, 'of that time');
 select throws_ok($$select * from pgrab.usage('share')$$, '22023', 'usage cannot be summed by ''share''',
   'by nothing else');
