@@ -254,6 +254,7 @@ it_holds_on_to_what_it_said(void **state)
 			assert_true(now * 100 >= before * 115 || before * 100 >= now * 115);
 		w.p.node[0].fitness = now;
 	}
+	strategy_close(&w.s);
 	world_make(&w, 2);
 	w.work[0].typical_us = 1100;
 	assert_int_equal(fitness_of(&w, 0), 100);
