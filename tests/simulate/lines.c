@@ -85,6 +85,7 @@ task_offer(struct world *w, struct task *t)
 	}
 	TAILQ_INSERT_TAIL(&w->line[line], t, beside);
 	t->in_line = true;
+	w->in_lines++;
 	t->refs++;
 	event_add(w, (struct event){.at = w->now + STEAL_AFTER + chance_to(w, 1), .what = STEAL, .task = t});
 }
@@ -94,6 +95,7 @@ leave_line(struct world *w, struct task *t)
 {
 	TAILQ_REMOVE(&w->line[line_of(w, t)], t, beside);
 	t->in_line = false;
+	w->in_lines--;
 }
 
 void
@@ -127,6 +129,15 @@ may_take(struct world *w, uint32_t node, uint32_t group)
 	return strategy_may_steal(w->strategy, &c);
 }
 
+/* When to try again: with a large backlog not all of it every second; that would be all that is done here. */
+static double
+try_again(const struct world *w, uint32_t group)
+{
+	if (w->site_out && group == 2)
+		return w->back_at + TICK;
+	return w->now + 1 + (double)w->in_lines / 1000;
+}
+
 /* It has been in line for long: anybody may have it.  If all are busy, later. */
 void
 task_steal(struct world *w, struct task *t)
@@ -143,7 +154,7 @@ task_steal(struct world *w, struct task *t)
 		begin(w, node, t);
 	}
 	if (t->in_line)
-		event_add(w, (struct event){.at = w->now + 1, .what = STEAL, .task = t});
+		event_add(w, (struct event){.at = try_again(w, group), .what = STEAL, .task = t});
 	else
 		task_unref(t);
 }

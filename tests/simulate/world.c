@@ -111,6 +111,7 @@ site(struct world *w, bool out)
 	}
 	if (out)
 		soon(w, w->plan.hours * 75, SITE_BACK, 0);
+	w->back_at = w->now + w->plan.hours * 75;
 	w->calm_at = w->now + w->plan.hours * 150;
 }
 

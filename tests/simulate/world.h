@@ -129,7 +129,8 @@ struct world {
 	struct line line[GROUPS * PGRAB_SHARDS];
 	struct version *current;
 	bool members_changed, fitness_changed, trickle_changed, site_out;
-	double calm_at;   /* after a site was out: then waits are measured again */
+	double back_at, calm_at; /* after a site was out; and then waits are measured again */
+	uint64_t in_lines;
 	uint32_t patient; /* the node that is or was sick; plan.nodes: none yet */
 	double since;     /* it fell ill, or was mended; below 0: it is known how long that took to show */
 	struct version *versions;
