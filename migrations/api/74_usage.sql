@@ -36,6 +36,6 @@ begin atomic
 end;
 comment on function pgrab.usage(text, interval, interval) is
   'What the runs that have ended within p_within have taken, for each owner (p_by: owner, key, share_key, '
-  'name, kind, node) and bucket of time: how many there were, how long they took, their processor time (null: nobody '
-  'knows, as of handlers), the time of the database that sql tasks took, the most memory of one run, and how '
-  'much they printed. Reads all of that history.';
+  'name, kind, node) and bucket of time: how many there were, how long they took, their processor time '
+  '(null: nobody knows, as of handlers), the time of the database that sql tasks took, the most memory of '
+  'one run, and how much they printed. Reads all of that history.';
