@@ -126,7 +126,8 @@ const struct command cmd_status = {
     .group = GROUP_LOOK,
     .usage = "[OPTIONS]",
     .summary = "show the cluster in a few lines, and what needs attention",
-    .details = "The view pgrab.overview; late tasks by reason, silent nodes, tasks that fail or are overdue.",
+    .details = "The view pgrab.overview; late tasks by reason, nodes that died, are silent or slow,\n"
+	       "tasks that fail, are overdue or wait for a signal.",
     .options = keys,
     .options_size = sizeof(struct options),
     .exec = run_status,

@@ -74,10 +74,9 @@ page_begin(struct call *c, const char *title, bool live)
 	for (size_t i = 0; i < sizeof nav / sizeof *nav; i++)
 		buf_addf(o, "<a href=\"%s\"%s>%s</a>\n", nav[i].path,
 		    is_here(c, nav[i].path) ? " aria-current=\"page\"" : "", nav[i].label);
-	buf_adds(o,
-	    "</nav>\n<form class=\"find\" role=\"search\" aria-label=\"All tasks\" action=\"/find\">"
-	    "<input type=\"search\" name=\"q\" aria-label=\"Task\" placeholder=\"task: name, key, id\">"
-	    "<button>Find</button></form>");
+	buf_adds(o, "</nav>\n<form class=\"find\" role=\"search\" aria-label=\"All tasks\" action=\"/find\">"
+		    "<input type=\"search\" name=\"q\" aria-label=\"Task\" placeholder=\"name, key or id\">"
+		    "<button>Find</button></form>");
 	put_databases(c);
 	buf_addf(o, "</header>\n<main id=\"main\"%s>\n<h1>", live ? " data-live=\"5\"" : "");
 	html_text(o, title);

@@ -90,8 +90,11 @@ put_attention(struct call *c, const PGresult *r, const PGresult *overview)
 	}
 	buf_adds(&c->out, "<ul class=\"attention\">\n");
 	if (!none)
-		buf_addf(&c->out, "<li><a href=\"#late\">late, for up to %s: %s%s</a></li>\n",
-		    db_field(overview, 0, "oldest_late"), late, strcmp(late, "10000") == 0 ? "+" : "");
+		buf_addf(&c->out, "<li><a href=\"#late\">%s%s late, for up to %s</a></li>\n", late,
+		    strcmp(late, "10000") == 0 ? "+ tasks are"
+		    : strcmp(late, "1") == 0   ? " task is"
+					       : " tasks are",
+		    db_field(overview, 0, "oldest_late"));
 	for (int row = 0; row < PQntuples(r); row++)
 		put_attention_line(c, r, row);
 	buf_adds(&c->out, "</ul>\n");

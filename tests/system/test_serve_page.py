@@ -331,7 +331,7 @@ def test_what_needs_attention_leads_to_where_it_is_shown(db, nodes, serving):
         return links if all(any(part in w for w in words) for part in (
             "node slow takes 9.00 times as long as others for the same tasks, in 10 runs",
             "node lost is down, and did not stop in good order", f"release <b> ({approval}) has waited for signal approved since",
-            "late, for up to")) else None
+            "1 task is late, for up to")) else None
     assert {"/nodes", f"/tasks/{approval}", "#late"} <= wait_until(lines, 10, "all to be told")
 
 
