@@ -69,7 +69,7 @@ language sql stable
 begin atomic
   select (array_agg(x.t))[1], count(*), (array_agg(x.name order by x.name))[1:p_names], x.seconds
   from (
-    select d as t, coalesce(d.name, d.key, d.id::text) as name, d.schedule, d.timezone, d.calendar,
+    select d as t, left(coalesce(d.name, d.key, d.id::text), 60) as name, d.schedule, d.timezone, d.calendar,
       d.on_closed, d.kind, extract(epoch from pgrab_tool.usual(d.durations))::float8 as seconds,
       d.due_at <= statement_timestamp() as late,
       case when pgrab_internal.schedule_kind(d.schedule) = 'cron' and d.attempt = 0 and d.jitter = '0'
@@ -81,7 +81,7 @@ begin atomic
 end;
 comment on function pgrab_internal.month_tasks(timestamptz, integer, integer) is
   'What is due until then: one task for all that fire with it and take as long, how many these are, and the '
-  'names of p_names.';
+  'first 60 characters of the names of p_names.';
 
 -- As many hours as the next day has, the others have about, too.  Of two days that is not worth a look.
 create or replace function pgrab_internal.month_days(p_days integer, p_limit integer) returns integer

@@ -104,13 +104,14 @@ def test_the_month_shows_clashes_and_quiet_hours(db, nodes, serving):
 def test_a_clash_names_twenty_tasks_and_leads_to_the_others(db, nodes, serving):
     nodes.start("n1", workers=2)
     for i in range(25):
-        db.add(kind="noop", name=f"job {i:02}", schedule="0 6 * * *")
+        db.add(kind="noop", name=f"job {i:02}" + "." * (500 if i < 1 else 0), schedule="0 6 * * *")
     serve = serving()
     page = Visitor(serve).get("/month")
     links = [a["href"] for tag, a in page.elements if "hour=6#clash" in a.get("href", "")]
     clash = next(w for w in page.words if "25 at once" in w)
+    assert "." * 50 in clash and "." * 60 not in clash  # long names are cut
     assert "job 19" in clash and "job 20" not in clash and "5 more" in page.words, page.words
-    assert any("job 00, " in w and w.endswith("job 24") for w in Visitor(serve).get(links[0]).words)
+    assert any("job 00." in w and w.endswith("job 24") for w in Visitor(serve).get(links[0]).words)
     six = [h for h in serve.api("GET", "/month?days=3") if h["hour"] == 6][-1]
     assert six["at_once"] == 25 and six["more"] == 5, six
     assert Visitor(serve).get("/month?day=soon&hour=6", 400) and Visitor(serve).get("/month?day=2026-11-22&hour=x", 400)
