@@ -1,7 +1,7 @@
 -- Like look.sql, for lanes that have a backlog and whose tasks have a share_key: from one key to the next, of
 -- each the first few that are due.
 -- Serves: loader.  Plan: task_share_idx, a step for each key that it comes by, and of each key at most 128
--- rows: from one of our shards on, which is another one in the next look.  (Nothing says that share_key is
+-- rows, or as many as are wanted of it: from one of our shards on, another one in the next look.  (Nothing says that share_key is
 -- equal to the key: task_due_idx would have the same order then, and read all keys.)
 -- Parameters as of look.sql, but for each lane $2 the shard from which on to read smallint[], $3 how many
 -- keys int[], $4 our shards bytea[], a bit each, $5 the key behind which to go on text[], $13 how many rows
@@ -37,13 +37,13 @@ from now
           (
 :turns_read
             and (t.share_key, pgrab.shard(t.id)) >= (k.share_key, l.first) and t.share_key <= k.share_key
-          order by t.share_key, pgrab.shard(t.id), t.due_at limit 128)
+          order by t.share_key, pgrab.shard(t.id), t.due_at limit greatest(128, l.slice))
           union all
           (
 :turns_read
             and (t.share_key, pgrab.shard(t.id)) < (k.share_key, l.first) and t.share_key >= k.share_key
-          order by t.share_key, pgrab.shard(t.id), t.due_at limit 128)
-          limit 128) t
+          order by t.share_key, pgrab.shard(t.id), t.due_at limit greatest(128, l.slice))
+          limit greatest(128, l.slice)) t
         where get_bit(l.own, t.shard) = 1
         limit l.slice) t on true
     limit l.wanted) t

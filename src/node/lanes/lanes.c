@@ -307,6 +307,15 @@ lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *
 		ls->turn = looked == ls->count ? 0 : (ls->turn + looked) % ls->count;
 }
 
+static void
+begin_behind(struct lane *l, unsigned shard)
+{
+	for (size_t i = 0; i < l->n_shards; i++) {
+		if (l->shard[i] == shard)
+			l->turn = (i + 1) % l->n_shards;
+	}
+}
+
 /* What of the rows of one lane was taken, and where its next look begins. */
 static void
 lane_progress(struct lane *l, const struct candidate *c, size_t n)
@@ -314,6 +323,7 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 	bool complete = true; /* so far, in this shard */
 	int64_t due = 0;
 
+	begin_behind(l, c[n - 1].shard);
 	if (l->turns.asked)
 		return; /* see turns_taken() */
 	for (size_t i = 0; i < n; i++) {
@@ -325,10 +335,6 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 		due += c[i].overdue_us >= 0;
 	}
 	l->backlog = due > 0 && due >= l->room;
-	for (size_t i = 0; i < l->n_shards; i++) {
-		if (l->shard[i] == c[n - 1].shard)
-			l->turn = (i + 1) % l->n_shards;
-	}
 }
 
 void

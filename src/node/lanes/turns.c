@@ -67,5 +67,5 @@ turns_taken(struct lane *l, const struct look_lane *asked)
 	else if (!alone)
 		t->each = asked->slice / 2;
 	memcpy(t->after, asked->after, sizeof t->after);
-	l->turn = l->n_shards > 0 ? (l->turn + 1) % l->n_shards : 0;
+	l->turn = l->n_shards > 0 ? (l->turn + 1) % l->n_shards : 0; /* nothing may have been found */
 }
