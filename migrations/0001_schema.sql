@@ -260,7 +260,7 @@ create index task_due_idx on pgrab.task (
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
-      || coalesce(prefer::text || coalesce(date_part('epoch', failover_after), 60)::text, '')
+      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
       || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end),
   ((hashint8extended(id, 0) & 1023)::smallint),
   due_at) where due_at is not null;
@@ -278,7 +278,7 @@ create index task_idle_idx on pgrab.task (
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
-      || coalesce(prefer::text || coalesce(date_part('epoch', failover_after), 60)::text, '')
+      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
       || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end))
   where due_at is null;
 comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting; by lane.';
@@ -291,7 +291,7 @@ create index task_share_idx on pgrab.task (
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
-      || coalesce(prefer::text || coalesce(date_part('epoch', failover_after), 60)::text, '')
+      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
       || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end),
   share_key, ((hashint8extended(id, 0) & 1023)::smallint), due_at)
   where share_key is not null and due_at is not null;

@@ -22,7 +22,7 @@ return case when t.delivery = 'at_least_once' and t.require = '{}' and t.kind in
   else substring(sha256(decode(replace(width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])::text
     || ' ' || length(t.owner)::text || ' ' || t.owner || length(t.kind)::text || ' ' || t.kind || t.delivery
     || t.require::text
-    || coalesce(t.prefer::text || coalesce(date_part('epoch', t.failover_after), 60)::text, '')
+    || coalesce(t.prefer::text || extract(epoch from coalesce(t.failover_after, '1 min'))::text, '')
     || case when t.share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end;
 comment on function pgrab_tool.lane_of(pgrab_internal.task) is
   'Which lane of the due index a task belongs to: all tasks of a lane can be run by the same nodes and are '

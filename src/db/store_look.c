@@ -296,12 +296,20 @@ look_arrays_fini(struct look_arrays *a)
 	pgarray_fini(&a->marks);
 }
 
+static const char *
+look_statement(bool turns, bool only_free)
+{
+	if (turns)
+		return only_free ? "look_turns_free" : "look_turns";
+	return only_free ? "look_free" : "look";
+}
+
 /* The lanes that take turns, or the others. */
 static enum rc
 look_part(
     struct db *db, struct look_query *q, bool turns, struct candidate **out, size_t *n_out, struct err *err)
 {
-	const char *statement = turns ? "look_turns" : q->free ? "look_free" : "look";
+	const char *statement = look_statement(turns, q->free);
 	struct look_arrays a = {0};
 	PGresult *res = NULL;
 	enum rc rc = RC_OK;

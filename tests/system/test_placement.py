@@ -67,3 +67,19 @@ def test_preferred_nodes_take_it_and_others_only_when_they_have_not(db, nodes):
     db.query(insert, "third")
     db.wait("select count(*) = 300 from pgrab.run")
     assert [(r.node, r.n) for r in outcomes(db, "definition ->> 'source' = 'third'")] == [("home", 100)], "home again"
+
+
+def test_the_locked_tasks_of_a_key_are_not_looked_at_again_and_again(db, nodes):
+    db.query("insert into pgrab.task (command, share_key) select 'select pg_sleep(0.02)', k from generate_series(1, 50), unnest('{free,locked}'::text[]) k")
+    with db.connect(autocommit=False) as person:
+        person.execute("select from pgrab.task where share_key = 'locked' for update")
+        nodes.start("n1", workers=2)
+        db.wait("select not exists (select from pgrab.task where share_key = 'free')", timeout=15)
+        looks = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
+        before = db.one(looks)
+        db.query("select pg_sleep(4)")
+        assert db.one(looks) - before < 200, "it goes on looking at what it cannot have"
+        task = db.add(kind="noop", share_key="new")
+        db.wait_run(task, timeout=5)
+        person.rollback()
+    db.wait("select not exists (select from pgrab.task)", timeout=20)

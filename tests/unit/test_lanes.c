@@ -373,6 +373,20 @@ what_had_its_turn_is_not_passed_by_an_old_backlog(void **unused)
 	assert_true(last_us < 9000000); /* it has the place of its oldest */
 }
 
+static void
+a_backlog_that_is_over_gives_the_next_one_no_place(void **unused)
+{
+	struct lane l = {.room = 4, .n_shards = 1};
+	struct look_lane last = {.wanted = 4, .slice = 4, .found = 1, .keys = 1};
+	struct candidate old = {.due_us = 500, .overdue_us = 1000}, new = {.due_us = 9000000};
+
+	turns_place(&l, &last, &old, 1);
+	turns_taken(&l, &last);
+	assert_false(l.backlog);
+	turns_place(&l, &(struct look_lane){0}, &new, 1);
+	assert_int_equal(new.age_us, 0);
+}
+
 int
 main(void)
 {
@@ -380,6 +394,7 @@ main(void)
 	    cmocka_unit_test(keys_take_turns_however_many_there_are_and_however_much_of_each),
 	    cmocka_unit_test(one_key_alone_fills_the_looks),
 	    cmocka_unit_test(what_had_its_turn_is_not_passed_by_an_old_backlog),
+	    cmocka_unit_test(a_backlog_that_is_over_gives_the_next_one_no_place),
 	    cmocka_unit_test(a_lane_is_divided_among_those_who_are_able),
 	    cmocka_unit_test(the_most_important_lane_is_read_first_and_loaders_share_the_shards),
 	    cmocka_unit_test(a_mark_stops_before_what_was_left_behind),

@@ -67,5 +67,7 @@ turns_taken(struct lane *l, const struct look_lane *asked)
 	else if (!alone)
 		t->each = asked->slice / 2;
 	memcpy(t->after, asked->after, sizeof t->after);
+	if (!l->backlog)
+		t->head_us = t->round_us = 0; /* how old these were gives the next backlog no place */
 	l->turn = l->n_shards > 0 ? (l->turn + 1) % l->n_shards : 0; /* nothing may have been found */
 }
