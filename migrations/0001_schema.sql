@@ -539,9 +539,11 @@ create table pgrab.registration (
   shards          bit(1024),
   overlapping     boolean          not null default false,
   down            boolean          not null default false,
+  min_priority    smallint,
   constraint registration_pkey primary key (id),
   constraint registration_name_key unique (name),
-  constraint registration_weight_check check (weight >= 0 and weight < 'infinity')
+  constraint registration_weight_check check (weight >= 0 and weight < 'infinity'),
+  constraint registration_min_priority_check check (min_priority in (0, 1, 10, 100))
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 comment on table pgrab.registration is
   'Internal: what each node said of itself when it registered, one row per node name. Read pgrab.node.';
@@ -556,6 +558,8 @@ comment on column pgrab.registration.weight is
   'Its `weight` setting: its share under the strategy `weight`, unless pgrab.override says another one.';
 comment on column pgrab.registration.labels is
   'Its `labels` setting; they must contain a task''s `require`. See pgrab.override.';
+comment on column pgrab.registration.min_priority is
+  'It takes only tasks of this priority and above: where a band begins. Null: it takes all.';
 comment on column pgrab.registration.kinds is 'Kinds it runs.';
 comment on column pgrab.registration.owners is
   'Owners it can log in as, so that it runs their sql tasks; its own role comes first.';

@@ -35,7 +35,7 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   nullif(b.gauges[10], -1)::int as cpu_free, nullif(b.gauges[11], -1)::int as memory_free,
   nullif(b.gauges[12], 0)::int as fitness, b.fitness_why, b.work,
   coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live,
-  exists (select from pgrab.drained d where d.node_id = r.id) as draining,
+  exists (select from pgrab.drained d where d.node_id = r.id) as draining, r.min_priority,
   case when o.node_id is not null then jsonb_strip_nulls(jsonb_build_object(
     'weight', case when o.weight is not null then r.weight end,
     'labels', case when o.labels is not null then r.labels end)) end as own
@@ -58,6 +58,8 @@ comment on column pgrab.node.weight is
   'Its share under the strategy `weight`: what was written here, or else its `weight` setting.';
 comment on column pgrab.node.labels is
   'Its labels; they must contain a task''s `require`: what was written here, or else its `labels` setting.';
+comment on column pgrab.node.min_priority is
+  'It is reserved: it takes only tasks of this priority and above. Null: it takes all.';
 comment on column pgrab.node.draining is
   'True: it was told to take no new tasks, here or by pgrab.drain(). (A node that stops is in the state '
   'draining without it.)';

@@ -353,7 +353,7 @@ returns pgrab_internal.gate
 language sql stable
 begin atomic
   select 'node ' || n.name,
-    case when not (f.runs and f.labels) or not f.live and n.state <> 'draining' then 'blocked'
+    case when not (f.runs and f.labels and f.priority) or not f.live and n.state <> 'draining' then 'blocked'
       when n.state = 'draining' then case when f.asked is not null then 'blocked' else 'waits' end
       when n.ill or not f.free then 'waits' else 'ok' end,
     case when n.state = 'down' then 'It is down.'
@@ -366,6 +366,8 @@ begin atomic
       when not f.runs then format('It does not run kind %s for owner %s.', t.kind, t.owner)
       when not f.labels then format('Its labels %s do not contain %s.%s', n.labels, t.require,
         ' They were set in pgrab.node; its own are ' || (n.own ->> 'labels') || '.')
+      when not f.priority then format('It takes only tasks of priority %s and above (its min_priority).',
+        n.min_priority)
       when f.asked is not null then format('Draining, by order of %s; select pgrab.undrain(%L) ends that.',
         f.asked, n.name)
       when n.state = 'draining' then 'It is stopping.'
@@ -375,6 +377,7 @@ begin atomic
       else format('Free: %s of %s in use.', f.running, f.slots) end, null
   from (
     select n.live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
+      t.priority >= coalesce(n.min_priority, t.priority) as priority,
       t.kind <> 'sql' or t.owner = any (n.owners) as login,
       pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs,
       w.running, w.slots, w.running < w.slots as free,
@@ -384,15 +387,19 @@ end;
 comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
   'Can this node run the task, and if not, why?';
 
-create or replace function pgrab_tool.able(p_kind text, p_owner text, p_require jsonb) returns text[]
+create or replace function pgrab_tool.able(
+  p_kind text, p_owner text, p_require jsonb, p_priority smallint)
+returns text[]
 language sql stable
 begin atomic
   select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
   where n.state = 'up' and n.live and n.labels @> p_require
+    and p_priority >= coalesce(n.min_priority, p_priority)
     and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner);
 end;
-comment on function pgrab_tool.able(text, text, jsonb) is
-  'The nodes that could run such a task: up and alive, with its kind and its labels.';
+comment on function pgrab_tool.able(text, text, jsonb, smallint) is
+  'The nodes that could run such a task: up and alive, with its kind and its labels, and not reserved for '
+  'more important ones.';
 
 create or replace function pgrab_internal.explain_pools(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -411,12 +418,14 @@ comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
 -- One row; a table, so that PostgreSQL inlines it.
 create or replace function pgrab_internal.cluster_for(t pgrab_internal.task)
 returns table (live bigint, up bigint, runs bigint, up_kind bigint, up_login bigint, up_runs bigint,
-  up_labels bigint, fit bigint, well bigint, names text, slots bigint, free bigint)
+  up_labels bigint, low bigint, reserved smallint, fit bigint, well bigint, names text, slots bigint,
+  free bigint)
 language sql stable
 begin atomic
   select count(*), count(*) filter (where f.up), count(*) filter (where f.runs),
     count(*) filter (where f.up and t.kind = any (n.kinds)), count(*) filter (where f.up and f.login),
     count(*) filter (where f.up and f.runs), count(*) filter (where f.up and f.labels),
+    count(*) filter (where f.low), min(n.min_priority) filter (where f.low),
     count(*) filter (where f.fits), count(*) filter (where f.fits and not n.ill),
     string_agg(n.name, ', ' order by n.name) filter (where f.fits), sum(f.slots) filter (where f.fits),
     sum(f.slots - f.running) filter (where f.fits)
@@ -426,7 +435,10 @@ begin atomic
         t.kind <> 'sql' or t.owner = any (n.owners) as login,
         pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.running, w.slots
       from pgrab_tool.crew(n, t.kind) w) x
-    cross join lateral (select x.*, x.up and x.runs and x.labels as fits) f
+    cross join lateral (
+      select x.*, y.fits and t.priority < n.min_priority is not true as fits,
+        y.fits and t.priority < n.min_priority as low
+      from (select x.up and x.runs and x.labels as fits) y) f
   where n.live;
 end;
 comment on function pgrab_internal.cluster_for(pgrab_internal.task) is
@@ -461,10 +473,14 @@ begin atomic
         'files.', t.kind, t.owner, t.owner),
         format('no live node runs kind %s for owner %s', t.kind, t.owner)),
       (7, c.up_labels = 0, k.labels, format('no live node has labels %s', t.require)),
-      (8, c.fit = 0, k.labels, format('no live node runs kind %s and has labels %s', t.kind, t.require)),
-      (9, c.well = 0, null, format('%s cannot record runs now: see the log', c.names)),
-      (10, c.slots = 0, null, format('no handler process for kind %s is up', t.kind)),
-      (11, c.free <= 0, null, 'all nodes busy')) m(n, shut, detail, why)
+      (8, c.fit = 0 and c.low > 0, format('All nodes that are up and could run it take only tasks of '
+        'priority %s and above (min_priority), and this one has %s. Start one without, or raise its '
+        'priority.',
+        c.reserved, t.priority), format('all nodes that could run it take only priority >= %s', c.reserved)),
+      (9, c.fit = 0, k.labels, format('no live node runs kind %s and has labels %s', t.kind, t.require)),
+      (10, c.well = 0, null, format('%s cannot record runs now: see the log', c.names)),
+      (11, c.slots = 0, null, format('no handler process for kind %s is up', t.kind)),
+      (12, c.free <= 0, null, 'all nodes busy')) m(n, shut, detail, why)
   where m.shut order by m.n limit 1;
 end;
 comment on function pgrab_internal.explain_cluster(pgrab_internal.task) is
@@ -495,6 +511,7 @@ begin atomic
       select string_agg(n.name, ', ' order by n.name) as names, sum(w.slots - w.running) as free
       from pgrab.node n cross join lateral pgrab_tool.crew(n, t.kind) w
       where n.state = 'up' and n.live and n.labels @> t.require and n.labels @> t.prefer
+        and t.priority >= coalesce(n.min_priority, t.priority)
         and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner)) p
     cross join lateral (
       select case when p.names is null then format('No node that it prefers is up, with labels %s', t.prefer)
@@ -580,10 +597,10 @@ begin atomic
     else format('Shard %s belongs to %s; others take the task when it is overdue by steal_after.',
       pgrab.shard(t.id), w.node) end, null
   from (
-    select pgrab_internal.likely(pgrab_tool.able(t.kind, t.owner, t.require),
+    select pgrab_internal.likely(pgrab_tool.able(t.kind, t.owner, t.require, t.priority),
       (select count(*) from pgrab.node n where n.state = 'up' and n.live),
       (select o.node from pgrab.ownership o where o.shard = pgrab.shard(t.id))) as node) w
-  where pgrab_tool.able(t.kind, t.owner, t.require) <> '{}';
+  where pgrab_tool.able(t.kind, t.owner, t.require, t.priority) <> '{}';
 end;
 comment on function pgrab_internal.explain_owner(pgrab_internal.task) is 'Which node its shard belongs to.';
 
@@ -811,7 +828,7 @@ begin atomic
     select o.shard, o.node from pgrab.ownership o),
   task as materialized (
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.durations,
-      pgrab.shard(t.id) as shard, f.at, f.held_by
+      pgrab.shard(t.id) as shard, t.priority, pgrab_internal.band(t.priority) as band, f.at, f.held_by
     from (
       select d.* from pgrab_tool.due_first(
         statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) d
@@ -832,14 +849,18 @@ begin atomic
     select d.durations, pgrab_tool.usual(d.durations) as usual
     from (select distinct t.durations from task t) d),
   class as materialized (
-    select c.kind, c.owner, c.require, pgrab_tool.able(c.kind, c.owner, c.require) as able
-    from (select distinct t.kind, t.owner, t.require from task t) c)
+    select c.kind, c.owner, c.require, c.band,
+      pgrab_tool.able(c.kind, c.owner, c.require, c.priority) as able
+    from (
+      select t.kind, t.owner, t.require, t.band, min(t.priority) as priority
+      from task t group by 1, 2, 3, 4) c)
   (select t.at, t.id, t.name, t.kind, t.schedule, case
     when t.held_by is not null then format('(after blackout %s)', t.held_by)
     when c.able = '{}' then '(no node can)'
     else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end,
     t.at + u.usual
   from task t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
+      and c.band = t.band
     left join owner o on o.shard = t.shard left join usual u on u.durations = t.durations
     cross join (
       select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a)

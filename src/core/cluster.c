@@ -54,6 +54,30 @@ free_node(struct pgrab_node *n)
 	free((char *)n->name);
 }
 
+static bool
+is_peer(const struct cluster *c, size_t i)
+{
+	return c->view.self >= c->view.n_nodes || c->from_band[i] <= c->from_band[c->view.self];
+}
+
+static void
+pick_peers(struct cluster *c)
+{
+	size_t self = SIZE_MAX;
+
+	c->peers = c->view;
+	c->peers.nodes = c->peer;
+	c->peers.n_nodes = 0;
+	for (size_t i = 0; i < c->view.n_nodes; i++) {
+		if (!is_peer(c, i))
+			continue;
+		if (i == c->view.self)
+			self = c->peers.n_nodes;
+		c->peer[c->peers.n_nodes++] = c->node[i];
+	}
+	c->peers.self = self != SIZE_MAX ? self : c->peers.n_nodes;
+}
+
 struct cluster *
 cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 {
@@ -62,6 +86,8 @@ cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 
 	c->node = xcalloc(m->count + 1, sizeof *c->node);
 	c->busy = xcalloc(m->count + 1, sizeof *c->busy);
+	c->from_band = xcalloc(m->count + 1, sizeof *c->from_band);
+	c->peer = xcalloc(m->count + 1, sizeof *c->peer);
 	c->refs = 1;
 	c->view = (struct pgrab_cluster){.size = sizeof c->view, .shards = PGRAB_SHARDS, .nodes = c->node};
 	for (size_t i = 0; i < m->count; i++) {
@@ -73,9 +99,11 @@ cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 		if (self)
 			found = c->view.n_nodes;
 		c->busy[c->view.n_nodes] = one->busy;
+		c->from_band[c->view.n_nodes] = one->from_band;
 		fill_node(&c->node[c->view.n_nodes++], one);
 	}
 	c->view.self = found != SIZE_MAX ? found : c->view.n_nodes;
+	pick_peers(c);
 	return c;
 }
 
@@ -88,7 +116,7 @@ cluster_same_shape(const struct cluster *a, const struct cluster *b)
 		const struct pgrab_node *x = &a->node[i], *y = &b->node[i];
 
 		if (x->id != y->id || x->weight != y->weight || x->slots != y->slots ||
-		    x->n_labels != y->n_labels)
+		    x->n_labels != y->n_labels || a->from_band[i] != b->from_band[i])
 			return false;
 		for (size_t k = 0; k < x->n_labels; k++) {
 			if (strcmp(x->labels[k].key, y->labels[k].key) != 0 ||
@@ -119,7 +147,7 @@ bool
 cluster_has_free(const struct cluster *c)
 {
 	for (size_t i = 0; i < c->view.n_nodes; i++) {
-		if (i != c->view.self && !c->busy[i])
+		if (i != c->view.self && !c->busy[i] && is_peer(c, i))
 			return true;
 	}
 	return false;
@@ -142,6 +170,8 @@ unref(struct cluster_slot *s, struct cluster *c)
 		free_node(&c->node[i]);
 	free(c->node);
 	free(c->busy);
+	free(c->from_band);
+	free(c->peer);
 	free(c);
 }
 

@@ -14,22 +14,26 @@
 struct cluster {
 	struct pgrab_cluster view;
 	struct pgrab_node *node;
-	bool *busy;    /* per node: it is busy, so others take what is due in its shards */
-	unsigned refs; /* guarded by the slot's lock */
+	bool *busy;     /* per node: it is busy, so others take what is due in its shards */
+	int *from_band; /* per node: the lowest band of priorities that it takes */
+	/* Those of view that take all that this node takes, so that it may leave work to them. */
+	struct pgrab_cluster peers;
+	struct pgrab_node *peer; /* what they point to is node's */
+	unsigned refs;           /* guarded by the slot's lock */
 };
 
 /* From the live members and this node (self_id), which counts as live, whatever it has read about itself,
  * unless it drains.  One reference for the caller. */
 struct cluster *cluster_build(const struct members *m, int64_t self_id, bool self_draining);
 
-/* Same nodes with the same weights, labels and slots?  (in_hand and work change all the time and do not
+/* Same nodes, weights, labels, slots and bands?  (in_hand and work change all the time and do not
  * count.) */
 bool cluster_same_shape(const struct cluster *a, const struct cluster *b);
 
 /* For two of the same shape: is each node as fit?  Are the same nodes busy? */
 bool cluster_same_fitness(const struct cluster *a, const struct cluster *b);
 bool cluster_same_busy(const struct cluster *a, const struct cluster *b);
-/* Is there another node that is not busy? */
+/* Is there another node that is not busy, and takes all that we take? */
 bool cluster_has_free(const struct cluster *c);
 
 /* Holds the current picture.  Embedded; any thread. */

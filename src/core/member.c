@@ -47,6 +47,7 @@ take_row(const struct members *all, struct member *m, const struct member_row *r
 	work_parse(&m->work, row->work);
 	m->cpu_free = row->cpu_free;
 	m->memory_free = row->memory_free;
+	m->from_band = row->from_band;
 	m->heartbeat_us = row->heartbeat_us;
 	m->life = all->life;
 	m->dead_after_us = lease_dead_us(row->dead_after_us, row->server_life, all->life, all->pooled);

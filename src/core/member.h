@@ -39,6 +39,7 @@ struct member_row {
 	int64_t fitness;               /* per cent; 0: it has said none */
 	const char *work;              /* see core/work.h; "": nothing, or it does not say */
 	int32_t cpu_free, memory_free; /* per cent; -1: not known */
+	int from_band;                 /* the lowest band of priorities that it takes */
 };
 
 struct member {
@@ -55,6 +56,7 @@ struct member {
 	int64_t fitness;
 	struct work work;
 	int32_t cpu_free, memory_free;
+	int from_band;
 	int64_t heartbeat_us;
 	int64_t dead_after_us; /* longer if its runs outlast a restart; see lease_dead_us() */
 	int64_t silent_us;     /* how long its beat has been seen unchanged, */

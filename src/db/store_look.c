@@ -36,9 +36,11 @@ same_able(struct lane_row *row, const struct lane_row *as)
 enum rc
 store_lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err)
 {
-	const char *params[] = {able->kinds, able->labels, able->owners, able->bounds};
+	char band[NUMBER_MAX];
+	const char *params[] = {
+	    able->kinds, able->labels, able->owners, able->bounds, number(band, able->from_band)};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("lanes"), 4, params, &res, err);
+	enum rc rc = db_query(db, sql_text("lanes"), 5, params, &res, err);
 
 	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
 	*out = xcalloc(*n_out + 1, sizeof **out);
@@ -61,9 +63,11 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 enum rc
 store_lanes_print(struct db *db, const struct ability *able, char **out, struct err *err)
 {
-	const char *params[] = {able->kinds, able->labels, able->owners, able->bounds};
+	char band[NUMBER_MAX];
+	const char *params[] = {
+	    able->kinds, able->labels, able->owners, able->bounds, number(band, able->from_band)};
 	PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("lanes_print"), 4, params, &res, err);
+	enum rc rc = db_query(db, sql_text("lanes_print"), 5, params, &res, err);
 
 	*out = rc == RC_OK ? xstrdup(db_text(res, 0, 0)) : NULL;
 	PQclear(res);

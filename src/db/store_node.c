@@ -37,18 +37,18 @@ store_node_register(struct db *db, const struct node_identity *who, int64_t inca
     const struct node_holder *holder, int64_t *id_out, struct err *err)
 {
 	char inc[NUMBER_MAX], pid[NUMBER_MAX], slots[NUMBER_MAX], beat[NUMBER_MAX], dead[NUMBER_MAX],
-	    old[NUMBER_MAX], old_beat[NUMBER_MAX], life[NUMBER_MAX], weight[40];
+	    old[NUMBER_MAX], old_beat[NUMBER_MAX], life[NUMBER_MAX], band[NUMBER_MAX], weight[40];
 	const char *params[] = {who->name, number(inc, incarnation), who->host, number(pid, who->pid),
 	    who->version, who->strategy, weight, who->labels, who->kinds, number(slots, who->slots),
 	    number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
 	    holder->exists ? number(old, holder->incarnation) : NULL,
 	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds, who->users,
-	    number(life, holder->now)};
+	    number(life, holder->now), number(band, who->from_band)};
 	PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", who->weight);
-	rc = db_query(db, sql_text("node_register"), 18, params, &res, err);
+	rc = db_query(db, sql_text("node_register"), 19, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
@@ -126,6 +126,7 @@ enum {
 	WORK,
 	CPU_FREE,
 	MEMORY_FREE,
+	FROM_BAND,
 	LIFE,
 	DRAIN,
 	STOPS,
@@ -180,7 +181,8 @@ read_members(const struct db *db, const PGresult *res, struct members *m)
 		    .fitness = db_int64(res, i, FITNESS),
 		    .work = db_text(res, i, WORK),
 		    .cpu_free = (int32_t)db_int64(res, i, CPU_FREE),
-		    .memory_free = (int32_t)db_int64(res, i, MEMORY_FREE)};
+		    .memory_free = (int32_t)db_int64(res, i, MEMORY_FREE),
+		    .from_band = (int)db_int64(res, i, FROM_BAND)};
 	}
 	m->pooled = db_pooled(db);
 	members_observe(m, rows, n, n > 0 ? db_int64(res, 0, LIFE) : 0, clock_mono_us());

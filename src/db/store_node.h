@@ -21,6 +21,7 @@ struct node_identity {
 	const char *bounds; /* JSON object, as pgrab.node.bounds */
 	const char *users;  /* likewise */
 	int64_t pid, slots, heartbeat_us, dead_after_us;
+	int64_t from_band; /* the lowest band of priorities that it takes */
 	double weight;
 };
 

@@ -41,6 +41,7 @@ struct ability {
 	const char *labels; /* JSON object */
 	const char *owners; /* array text: for whom it can log in */
 	const char *bounds; /* JSON object, as pgrab.node.bounds */
+	int from_band;      /* the lowest band of priorities that it takes */
 };
 
 CHECKED enum rc

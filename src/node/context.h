@@ -157,7 +157,8 @@ node_ability(const struct node *n)
 	return (struct ability){.kinds = n->kinds,
 	    .labels = override != NULL ? override : atomic_load(&n->labels),
 	    .owners = owners_all(&n->owners),
-	    .bounds = n->owners.bounds};
+	    .bounds = n->owners.bounds,
+	    .from_band = n->set->min_priority + 1};
 }
 
 /* The heartbeat speaks with this server (0: with none).  True: it was another one before. */

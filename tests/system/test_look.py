@@ -88,8 +88,8 @@ def pages(db, text):
 def test_a_beat_that_does_not_ask_for_the_others_does_not_read_them(db):
     """With the plan that nodes have: it is made once and knows no parameter."""
     def beat(others):
-        values = ["1", "1", "'up'", "true", "'{0}'", "'{0}'", str(others), "false", "false", "true", "null", "null", "null"]
-        text = statement("node_beat", *[f"${i}" for i in range(1, 14)])
+        values = ["1", "1", "'up'", "true", "'{0}'", "'{0}'", str(others), "false", "false", "true", "null", "null", "null", "null", "null"]
+        text = statement("node_beat", *[f"${i}" for i in range(1, 16)])
         with db.connect() as conn:
             conn.execute(SESSION + "; set plan_cache_mode = force_generic_plan")
             conn.execute("prepare beat as " + text)
@@ -109,7 +109,7 @@ def test_a_beat_that_does_not_ask_for_the_others_does_not_read_them(db):
 def test_nodes_that_are_down_cost_nothing(db):
     registered(db, "up", 2, down=False)
     db.query("insert into pgrab.task (kind) values ('noop')")
-    asked = {"lanes": statement("lanes", "'{noop}'", "'{}'", "'{}'", "'{}'"), "node_list": statement("node_list"),
+    asked = {"lanes": statement("lanes", "'{noop}'", "'{}'", "'{}'", "'{}'", "1"), "node_list": statement("node_list"),
              "bell": "select exists (select from pgrab.node n where not n.down and n.bell and n.state = 'up')"}
     few = {name: pages(db, text) for name, text in asked.items()}
     registered(db, "pod", 2000, down=True)
@@ -139,7 +139,7 @@ def test_who_can_run_a_lane_is_worked_out_and_sent_once(db):
     registered(db, "sql", 10, down=False, kinds="{sql}")
     db.query("insert into pgrab.lane (lane, band, owner, kind, require, delivery) select int8send(i), 2, 'o' || i % 500, 'noop',"
              " case i % 3 when 0 then '{\"zone\": \"eu\"}' else '{}' end::jsonb, 'at_least_once' from generate_series(1, 1000) i")
-    rows = db.query(statement("lanes", "'{noop}'", """'{"zone": "eu"}'""", "'{}'", "'{}'"))
+    rows = db.query(statement("lanes", "'{noop}'", """'{"zone": "eu"}'""", "'{}'", "'{}'", "1"))
     able = None
     for row in rows:
         able = row.able if row.able is not None else able

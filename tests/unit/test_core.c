@@ -285,6 +285,42 @@ oneself_is_alive_whatever_one_has_seen(void **unused)
 	members_fini(&m);
 }
 
+/* A reserved node is no help for what it does not take; one that takes more is. */
+static void
+work_is_left_only_to_those_that_take_all_of_it(void **unused)
+{
+	struct members m;
+	struct member_row rows[] = {row(1, 5), row(2, 5), row(3, 5)};
+
+	rows[0].from_band = rows[2].from_band = 1;
+	rows[1].from_band = 4;
+	rows[2].busy = true;
+	members_init(&m, 3 * BEAT);
+	members_observe(&m, rows, 3, 1, BEAT);
+	struct cluster_slot slot;
+	struct cluster *plain = cluster_build(&m, 1, false), *kept = cluster_build(&m, 2, false);
+
+	assert_int_equal(plain->view.n_nodes, 3);
+	assert_int_equal(plain->peers.n_nodes, 2);
+	assert_int_equal(plain->peers.self, 0);
+	assert_int_equal(plain->peers.nodes[1].id, 3);
+	assert_false(cluster_has_free(plain));
+	assert_int_equal(kept->peers.n_nodes, 3);
+	assert_int_equal(kept->peers.self, 1);
+	assert_true(cluster_has_free(kept));
+	rows[1].from_band = 5;
+	members_observe(&m, rows, 3, 1, 2 * BEAT);
+	struct cluster *later = cluster_build(&m, 1, false);
+
+	assert_false(cluster_same_shape(plain, later));
+	cluster_slot_init(&slot);
+	cluster_put(&slot, plain);
+	cluster_put(&slot, kept);
+	cluster_put(&slot, later);
+	cluster_slot_fini(&slot);
+	members_fini(&m);
+}
+
 static void
 a_lease_ends_when_it_says(void **unused)
 {
@@ -338,6 +374,7 @@ main(void)
 	    cmocka_unit_test(observation_agrees_with_a_model),
 	    cmocka_unit_test(the_picture_holds_the_living_in_rank_order_and_finds_oneself),
 	    cmocka_unit_test(oneself_is_alive_whatever_one_has_seen),
+	    cmocka_unit_test(work_is_left_only_to_those_that_take_all_of_it),
 	    cmocka_unit_test(a_lease_ends_when_it_says),
 	    cmocka_unit_test(skew_is_never_more_than_true),
 	};

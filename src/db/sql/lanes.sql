@@ -2,30 +2,39 @@
 -- it; these only where they are not those of the lane before.
 -- Serves: loader, when the cluster has changed, when the bell rings for a new lane, and now and then.
 -- What can run what is worked out once for all nodes that say the same of themselves, and all lanes of an
--- owner, kind and require.  The right to a kind is checked here, so that tasks of a revoked kind are not
+-- owner, kind and require: in one step (step), while no node is reserved; else by the lowest band of the
+-- nodes that take a band.  The right to a kind is checked here, so that tasks of a revoked kind are not
 -- taken, and again at the start.
 -- What prefers some nodes is divided among those of them that are up; the others may take it when it is late
 -- by so many us (0: this node is one that it prefers).
--- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb.
+-- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb, $5 the lowest band that it takes.
 with node as materialized (
   select row_number() over () as no, n.*
   from (
-    select n.labels, n.kinds, n.owners, n.bounds, string_agg(n.id::text, ' ' order by n.id) as ids
-    from pgrab.node n where not n.down and n.state = 'up' group by 1, 2, 3, 4) n),
+    select n.labels, n.kinds, n.owners, n.bounds,
+      pgrab_internal.band(coalesce(n.min_priority, -1::smallint)) as from_band,
+      string_agg(n.id::text, ' ' order by n.id) as ids
+    from pgrab.node n where not n.down and n.state = 'up' group by 1, 2, 3, 4, 5) n),
+step as materialized (
+  select b.band, (select max(n.from_band) from node n where n.from_band <= b.band) as step
+  from generate_series(1, 5) b(band)),
 mine as materialized (
-  select l.owner, l.kind, l.require, l.prefer, array_agg(l.id order by l.id) as ids,
+  select l.owner, l.kind, l.require, l.prefer, coalesce(s.step, 0) as step,
+    array_agg(l.id order by l.id) as ids,
     array_agg(l.lane order by l.id) as lanes, array_agg(l.band order by l.id) as bands,
     array_agg(l.shared order by l.id) as shared,
     array_agg(case when $2::jsonb @> l.prefer then 0 else coalesce(l.failover, 0) end order by l.id) as late
   from (select distinct on (x.owner, x.lane) x.* from pgrab.lane x order by x.owner, x.lane, x.id) l
+    join step s on s.band = l.band
   where $2::jsonb @> l.require and pgrab_internal.runs($1::text[], $3::text[], $4::jsonb, l.kind, l.owner)
-  group by 1, 2, 3, 4),
+    and l.band >= $5::int
+  group by 1, 2, 3, 4, 5),
 divided as materialized (
   select m.*, a.able
   from mine m cross join lateral (
     select coalesce(array_agg(n.no) filter (where n.labels @> m.prefer), array_agg(n.no), '{}') as able
     from node n
-    where n.labels @> m.require
+    where n.labels @> m.require and n.from_band <= m.step
       and pgrab_internal.runs(n.kinds, n.owners, n.bounds, m.kind, m.owner)) a
   where case when (select c.roles from pgrab.cluster c) then pgrab_internal.may_kind(m.owner, m.kind)
     else true end)

@@ -44,6 +44,7 @@ identity(const struct heartbeat *h)
 	    .slots = crews_slots(n),
 	    .heartbeat_us = n->set->heartbeat_us,
 	    .dead_after_us = n->set->dead_after_us,
+	    .from_band = n->set->min_priority + 1,
 	    .weight = atomic_load(&n->weight)};
 }
 

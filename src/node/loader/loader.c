@@ -181,7 +181,7 @@ static void
 within_quota(struct loader *l, struct room *room)
 {
 	for (size_t i = 0; i < crews_count(l->node); i++)
-		room->ready[i] = strategy_quota(l->strategy, &l->cluster->view, room->ready[i]);
+		room->ready[i] = strategy_quota(l->strategy, &l->cluster->peers, room->ready[i]);
 }
 
 /* Is there more to do than this node can?  And whose tasks were left for lack of room? */

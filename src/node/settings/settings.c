@@ -21,6 +21,8 @@
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const auto_or_off[] = {"auto", "off", NULL};
+static const char *const band_begins[] = {
+    "none", "0", "1", "10", "100", NULL}; /* see pgrab_internal.band() */
 static const char *const auto_yes_off[] = {"auto", "yes", "off", NULL};
 static const char *const formats[] = {"text", "json", "journal", NULL};
 
@@ -44,6 +46,8 @@ const struct option_key settings_keys[] = {
 	"share under the strategy `weight`; 0: takes nothing unless all weights are 0", false},
     {"labels", 0, OPTION_TEXT, FIELD(labels), NULL, 0, 0, NULL, "K=V,...",
 	"labels of this node; a task's `require` must be contained in them", false},
+    {"min_priority", 0, OPTION_ENUM, FIELD(min_priority), "none", 0, 0, band_begins, "none|0|1|10|100",
+	"take only tasks of this priority and above: the node is kept for them", false},
     {"workers", 'w', OPTION_INT, FIELD(workers), "8", 1, 1024, NULL, "N",
 	"runs at once; those of http and of handlers are not counted", false},
     {"loaders", 0, OPTION_INT, FIELD(loaders), "1", 1, 16, NULL, "N", "threads that look for tasks", false},

@@ -45,7 +45,8 @@ struct settings {
 	char *name;
 	char *strategy, *strategy_options;
 	double weight;
-	char *labels; /* "zone=eu,disk=ssd", NULL: none */
+	char *labels;     /* "zone=eu,disk=ssd", NULL: none */
+	int min_priority; /* where a band of priorities begins: 0 none, then as in its choices */
 	int64_t workers, loaders;
 	int64_t lookahead_us, poll_us;
 	int64_t heartbeat_us, fence_after_us, dead_after_us, kill_grace_us;
