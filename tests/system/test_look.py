@@ -137,8 +137,8 @@ def test_who_can_run_a_lane_is_worked_out_and_sent_once(db):
     registered(db, "eu", 200, down=False, labels='{"zone": "eu"}')
     registered(db, "any", 100, down=False)
     registered(db, "sql", 10, down=False, kinds="{sql}")
-    db.query("insert into pgrab.lane (lane, band, owner, kind, require, delivery) select int8send(i), 2, 'o' || i % 500, 'noop',"
-             " case i % 3 when 0 then '{\"zone\": \"eu\"}' else '{}' end::jsonb, 'at_least_once' from generate_series(1, 1000) i")
+    db.query("insert into pgrab.lane (lane, band, owner, kind, require, delivery, shared) select int8send(i), 2, 'o' || i % 500, 'noop',"
+             " case i % 3 when 0 then '{\"zone\": \"eu\"}' else '{}' end::jsonb, 'at_least_once', false from generate_series(1, 1000) i")
     rows = db.query(statement("lanes", "'{noop}'", """'{"zone": "eu"}'""", "'{}'", "'{}'", "1"))
     able = None
     for row in rows:
