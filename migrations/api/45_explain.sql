@@ -557,11 +557,11 @@ begin
   select count(*) into v_before from (
     select from pgrab.task x
     where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = pgrab_tool.lane_of(t)
-      and x.share_key between t.share_key and t.share_key and x.due_at < t.due_at
+      and x.share_key between t.share_key and t.share_key and (x.due_at, x.id) < (t.due_at, t.id)
       and x.status = 'scheduled'
     order by x.share_key limit c_most) x; -- an order that only task_share_idx has
   return query select 'turn', 'ok',
-    format('%s of share_key %s %s before it; %s other %s turns with this one.',
+    format('%s of share_key %L %s before it; %s other %s turns with this one.',
     case when v_before < c_most then v_before::text else 'At least ' || v_before end, t.share_key,
     case v_before when 1 then 'is' else 'are' end,
     case when v_others < c_most - 1 then v_others::text else 'at least ' || v_others end,

@@ -40,7 +40,13 @@ def test_what_waits_for_its_turn_is_explained(db):
     db.query("insert into pgrab.task (command, share_key) select 'select 1', k from unnest('{b,c}'::text[]) k")
     task = db.add(command="select 1", share_key="a")
     detail = db.one("select detail from pgrab.explain(%s) where gate = 'turn'", task)
-    assert detail == "3 of share_key a are before it; 2 other keys take turns with this one."
+    assert detail == "3 of share_key 'a' are before it; 2 other keys take turns with this one."
+
+
+def test_of_those_that_came_together_one_is_before_the_other(db):
+    db.query("insert into pgrab.task (command, share_key) select 'select 1', 'it''s' from generate_series(1, 2)")
+    told = [db.one("select detail from pgrab.explain(%s) where gate = 'turn'", t.id) for t in db.query("select id from pgrab.task order by id")]
+    assert [t.partition(" before")[0] for t in told] == ["0 of share_key 'it''s' are", "1 of share_key 'it''s' is"]
 
 
 def test_preferred_nodes_take_it_and_others_only_when_they_have_not(db, nodes):
