@@ -106,6 +106,9 @@ comment on function pgrab_tool.id_of(text) is
 create or replace function pgrab_tool.moment(p_text text) returns timestamptz
 language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval
+  when p_text ~ '^\s*\d\d?:\d\d' and p_text::timestamptz > statement_timestamp()
+    then p_text::timestamptz - interval '1 day'
   else p_text::timestamptz end;
 comment on function pgrab_tool.moment(text) is
-  'A point in time as a user gives it: a number of microseconds ago (ending in us), or a time.';
+  'A point in time as a user gives it: a number of microseconds ago (ending in us), or a time; of a time '
+  'without a day the last one.';

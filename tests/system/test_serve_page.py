@@ -272,10 +272,14 @@ def test_a_night_is_understood_from_the_page(db, nodes, serving):
     db.query("insert into pgrab.run (task_id, version, incarnation, node, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, "
              "kind, owner) select 7, g, 1, case when g % 2 = 0 then 'quick' else 'slow' end, now(), now(), now() - (1 + g % 2) * interval '4 s', "
              "now() - interval '1 ms' * g, now(), 1, 'succeeded', 'noop', current_user from generate_series(1, 20) g")
+    # nearly all runs of this one were on one node, which is not to be compared with itself
+    db.query("insert into pgrab.run (task_id, version, incarnation, node, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, "
+             "kind, owner) select 8, g, 1, case when g > 27 then 'quick' else 'slow' end, now(), now(), now() - case when g > 27 then 0.3 else 4 end * interval '1 s', "
+             "now(), now(), 1, 'succeeded', 'noop', current_user from generate_series(1, 30) g")
     db.wait("select exists (select from pgrab.late)")
     serve = serving()
-    speed = serve.api("GET", "/speed")
-    assert speed[0]["node"] == "slow" and 1.2 < speed[0]["times_usual"] < 1.5 and speed[1]["times_usual"] < 0.8, speed
+    speed = {row["node"]: row["times_usual"] for row in serve.api("GET", "/speed") if row["times_usual"] is not None}
+    assert 7 < speed["slow"] < 8.2 and 0.2 < speed["quick"] < 0.4, speed
     page = Visitor(serve).get("/")
     labels = [a["href"] for tag, a in page.elements if tag == "a"]
     assert "#late" in labels and "#waiting" in labels and f"/tasks/{approval}" in labels
