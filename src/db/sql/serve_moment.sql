@@ -9,12 +9,12 @@ near as materialized (
       coalesce(x.started_at, x.claimed_at, x.finished_at) as started_at, x.finished_at, x.created_at,
       x.chain_id, x.definition
     from pgrab.run x where x.finished_at > a.at order by x.finished_at limit 10000) r
-  where r.started_at <= a.at or r.attempt = 1 and greatest(r.fire_at, r.created_at) <= a.at
+  where r.started_at <= a.at or r.attempt <= 1 and greatest(r.fire_at, r.created_at) <= a.at
   union all
   select t.id, coalesce(t.name, t.key), t.kind, t.attempt, 'running', d.name, t.fire_at, t.started_at, null,
     t.created_at, (select h.chain_id from pgrab.chain h where h.chain = t.chain), null
   from asked a cross join pgrab_tool.in_hand() t left join pgrab.node d on d.id = t.node_id
-  where t.status = 'running' and least(t.fire_at, t.started_at) <= a.at),
+  where t.status = 'running' and (t.started_at <= a.at or t.attempt = 1 and t.fire_at <= a.at)),
 load as materialized (
   select n.node, n.kind = 'http' as http, count(*) as running
   from near n cross join asked a where n.started_at <= a.at group by 1, 2)
@@ -26,6 +26,7 @@ select case when n.started_at <= a.at then 'running' else 'waiting' end as statu
   n.outcome,
   case when n.started_at <= a.at then null
     when p.ended_at > a.at then format('waited for %s', p.name)
+    when n.outcome in ('missed', 'skipped') then 'it was not run'
     when n.node is null then 'no node took it'
     when l.running >= c.slots then format('%s was busy: %s of %s', n.node, l.running, c.slots)
     else format('%s had %s runs', n.node, coalesce(l.running, 0)) end as waited_for
