@@ -61,27 +61,41 @@ end;
 comment on function pgrab_internal.month_one(pgrab_internal.task, timestamptz) is
   'The coming fires of one task: of each hour the first, and how many there are.';
 
--- Tasks that fire together, because they have the same schedule, are worked out once.
+-- Tasks that fire together, because they have the same schedule and limit, are worked out once.  Were all
+-- limits looked at, those of a thousand tenants would make a thousand schedules of one.
 create or replace function pgrab_internal.month_tasks(
   p_until timestamptz, p_limit integer, p_names integer)
-returns table (t pgrab_internal.task, times bigint, names text[], seconds float8)
+returns table (t pgrab_internal.task, times bigint, names text[], seconds float8, limited text, may bigint)
 language sql stable
 begin atomic
-  select (array_agg(x.t))[1], count(*), (array_agg(x.name order by x.name))[1:p_names], x.seconds
+  with due as materialized (
+    select d as t from pgrab_tool.due_first(p_until, '{scheduled,claimed,running}', p_limit) d),
+  tight as materialized (
+    select x.limit_key, 'limit ' || x.limit_key as limited, l.max_running as may
+    from (
+      select (d.t).limit_key as limit_key, count(*) as tasks from due d where (d.t).limit_key is not null
+      group by 1 having count(*) > 1 order by 2 desc, 1 limit 20) x
+      cross join lateral pgrab_internal.limit_of(x.limit_key) l
+    where l.max_running between 1 and x.tasks - 1)
+  select (array_agg(x.t))[1], count(*), (array_agg(x.name order by x.name))[1:p_names], x.seconds, x.limited,
+    x.may
   from (
-    select d as t, left(coalesce(d.name, d.key, d.id::text), 60) as name, d.schedule, d.timezone, d.calendar,
-      d.on_closed, d.kind, extract(epoch from pgrab_tool.usual(d.durations))::float8 as seconds,
-      d.due_at <= statement_timestamp() as late,
-      case when pgrab_internal.schedule_kind(d.schedule) = 'cron' and d.attempt = 0 and d.jitter = '0'
-          and num_nonnulls(d.max_runs, d.ends_at) = 0
-          and not pgrab_internal.under_way(d.status, d.incarnation)
-        then 0 else d.id end as alone
-    from pgrab_tool.due_first(p_until, '{scheduled,claimed,running}', p_limit) d) x
-  group by x.alone, x.late, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.seconds;
+    select d.t, left(coalesce((d.t).name, (d.t).key, (d.t).id::text), 60) as name, (d.t).schedule,
+      (d.t).timezone, (d.t).calendar, (d.t).on_closed, (d.t).kind,
+      extract(epoch from pgrab_tool.usual((d.t).durations))::float8 as seconds,
+      (d.t).due_at <= statement_timestamp() as late, l.limited, l.may,
+      case when pgrab_internal.schedule_kind((d.t).schedule) = 'cron' and (d.t).attempt = 0
+          and (d.t).jitter = '0' and num_nonnulls((d.t).max_runs, (d.t).ends_at) = 0
+          and not pgrab_internal.under_way((d.t).status, (d.t).incarnation)
+        then 0 else (d.t).id end as alone
+    from due d left join tight l on l.limit_key = (d.t).limit_key) x
+  group by x.alone, x.late, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.seconds, x.limited,
+    x.may;
 end;
 comment on function pgrab_internal.month_tasks(timestamptz, integer, integer) is
-  'What is due until then: one task for all that fire with it and take as long, how many these are, and the '
-  'first 60 characters of the names of p_names.';
+  'What is due until then: one task for all that fire with it and take as long, how many these are, the '
+  'first 60 characters of the names of p_names, and on which limit they can clash and how many may run, of '
+  'the 20 limits with the most tasks.';
 
 -- As many hours as the next day has, the others have about, too.  Of two days that is not worth a look.
 create or replace function pgrab_internal.month_days(p_days integer, p_limit integer) returns integer
@@ -99,23 +113,23 @@ comment on function pgrab_internal.month_days(integer, integer) is
 create or replace function pgrab_internal.month_runs(
   p_until timestamptz, p_limit integer, p_names integer)
 returns table (names text[], crew text, at timestamptz, until timestamptz, seconds float8, fires bigint,
-  times bigint)
+  times bigint, limited text, may bigint)
 language sql stable
 begin atomic
   with fire as materialized (
-    select m.names, (m.t).kind as kind, f.at, m.seconds, f.fires * m.times as fires, m.times
+    select m.names, (m.t).kind as kind, f.at, m.seconds, f.fires * m.times as fires, m.times, m.limited, m.may
     from pgrab_internal.month_tasks(p_until, p_limit / 4, p_names) m
       cross join lateral pgrab_internal.month_one(m.t, p_until) f
     limit 2 * p_limit),
   crew as materialized (
     select x.kind, pgrab_internal.crew_for(x.kind) as crew from (select distinct f.kind from fire f) x)
   select f.names, c.crew, f.at, f.at + greatest(f.seconds, 0.001) * interval '1 s', f.seconds, f.fires,
-    f.times
+    f.times, f.limited, f.may
   from fire f join crew c on c.kind = f.kind;
 end;
 comment on function pgrab_internal.month_runs(timestamptz, integer, integer) is
-  'The first run of each schedule in each hour until then, for how many tasks it stands, and how many fires '
-  'that hour has.';
+  'The first run of each schedule in each hour until then, for how many tasks it stands, how many fires that '
+  'hour has, and on which limit they can clash.';
 
 create or replace function pgrab_internal.month_shut(p_from timestamptz, p_until timestamptz)
 returns table (name text, begins_at timestamptz, ends_at timestamptz)
@@ -165,33 +179,56 @@ begin atomic
         sum(r.fires) filter (where r.seconds is null) as unknown, sum(r.fires * r.seconds) as seconds
       from run r group by r.hour, r.names[1]) x
     group by 1),
-  peak as materialized (
+  used as materialized (
+    select r.crew, r.at, r.until, r.times from run r
+    union all
+    select r.limited, r.at, r.until, r.times from run r where r.limited is not null),
+  peak as materialized ( -- a limit is told only if it is exceeded
     select distinct on (p.bucket) p.bucket as hour, p.crew, p.at, p.at_once, coalesce(s.slots, 0) as slots
     from pgrab_internal.load_at_once(
-      (select array_agg(r.crew order by r.at, r.until) from run r),
-      (select array_agg(r.at order by r.at, r.until) from run r),
-      (select array_agg(r.until order by r.at, r.until) from run r),
-      (select array_agg(r.times order by r.at, r.until) from run r),
+      (select array_agg(u.crew order by u.at, u.until) from used u),
+      (select array_agg(u.at order by u.at, u.until) from used u),
+      (select array_agg(u.until order by u.at, u.until) from used u),
+      (select array_agg(u.times order by u.at, u.until) from used u),
       (select array_agg(b.hour order by b.hour) from bucket b), '1 hour') p
-      left join pgrab_internal.scale_crews() s on s.crew = p.crew
-    order by p.bucket, p.at_once::float8 / greatest(coalesce(s.slots, 0), 0.5) desc, p.crew),
+      left join (
+        select c.crew, c.slots, false as bounds from pgrab_internal.scale_crews() c
+        union all
+        select distinct r.limited, r.may, true from run r where r.limited is not null) s on s.crew = p.crew
+    where s.bounds is not true or p.at_once > s.slots
+    order by p.bucket, coalesce(s.slots > 0 and p.at_once > s.slots, false) desc,
+      p.at_once::float8 / greatest(coalesce(s.slots, 0), 0.5) desc, p.crew),
   beside as materialized ( -- also in the hours into which it reaches
-    select r.crew, r.names, r.at, r.until, h.hour
+    select r.crew, r.limited, r.names, r.times, r.at, r.until, h.hour
     from span s cross join run r
       cross join generate_series(r.hour, least(r.until, s.until), '1 hour') h(hour)),
-  named as materialized (
-    select x.hour, string_agg(x.name, ', ' order by x.name) as names, count(*) as names_told
+  present as materialized ( -- at work when it is most, or else with the time at which they fire
+    select x.hour, x.names, bool_or(x.at is null) as working, min(x.at) as at,
+      sum(max(x.times)) over (partition by x.hour) as tasks,
+      sum(cardinality(x.names)) over (partition by x.hour order by bool_or(x.at is null) desc, x.names
+        rows unbounded preceding) - cardinality(x.names) as before
     from (
-      select p.hour, u.name, row_number() over (partition by p.hour order by u.name) as n
-      from beside r join peak p on p.hour = r.hour and p.crew = r.crew cross join unnest(r.names) u(name)
-      where r.at <= p.at and r.until > p.at) x
+      select r.hour, r.names, r.times, null::timestamptz as at
+      from beside r join peak p on p.hour = r.hour and p.crew in (r.crew, r.limited)
+      where r.at <= p.at and r.until > p.at
+      union all
+      select r.hour, r.names, r.times, r.at from run r) x
+    group by x.hour, x.names),
+  named as materialized (
+    select x.hour, string_agg(x.name || case when x.working then '' else
+        to_char(timezone(p_timezone, x.at), ' (HH24:MI)') end, ', ' order by x.n) as names,
+      max(x.tasks) - count(*) as more
+    from (
+      select r.hour, u.name, r.working, r.at, r.tasks,
+        row_number() over (partition by r.hour order by r.working desc, u.name) as n
+      from present r cross join unnest(r.names) u(name) where r.before < p_names) x
     where x.n <= p_names group by 1),
   shut as materialized (
     select h.* from span s cross join lateral pgrab_internal.month_shut(s.since, s.until) h)
   select timezone(p_timezone, b.hour)::date, extract(hour from timezone(p_timezone, b.hour))::integer, b.hour,
     coalesce(f.fires, 0), coalesce(f.tasks, 0), coalesce(f.unknown, 0), coalesce(f.seconds, 0),
     coalesce(nullif(p.crew, ''), 'workers'), coalesce(p.at_once, 0), coalesce(p.slots, 0), n.names,
-    coalesce(greatest(p.at_once - n.names_told, 0), 0),
+    coalesce(greatest(n.more, 0), 0)::bigint,
     (select string_agg(distinct h.name, ', ') from shut h
       where h.begins_at < b.hour + interval '1 hour' and h.ends_at > b.hour),
     (select count(*) < 2 * greatest(p_limit, 10) from run r) and (
@@ -204,8 +241,9 @@ end;
 comment on function pgrab.month(text, integer, integer, integer) is
   'The coming fires of some days, the first of which is today, by the hour of a time zone: how many there '
   'are, of how many tasks, and of how many no duration is known; the seconds of work; of the crew that it is '
-  'most for, how many runs are at work at once and how many slots there are, whose runs these are, p_names '
-  'of them, and how many more there are. More than the slots: schedules clash. blackouts: which of them the '
+  'most for, how many runs are at work at once and how many slots there are; or of a limit, if more would '
+  'run than may. Whose runs these are, and the other tasks of that hour, each with the time of its fire, '
+  'p_names of all, and how many more there are. More than the slots: schedules clash. blackouts: which the '
   'hour meets; the fires are not moved. Of a task that fires several times in an hour the first stands for '
   'all in at_once. There are fewer days if there is more to tell than p_limit permits, which counts each '
   'schedule once in each hour; complete is false if even so some tasks are left out.';

@@ -115,8 +115,8 @@ put_map(struct call *c, const struct month *m)
 	    "<div class=\"wide\"><svg class=\"heat\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
 	    "role=\"group\" aria-labelledby=\"heat-t heat-d\"><title id=\"heat-t\">Fires by day and "
 	    "hour</title><desc id=\"heat-d\">The darker, the more fires. An exclamation mark: more runs at "
-	    "once than slots. A bar below: a blackout. A dashed line below a day: a calendar closes it. The "
-	    "numbers are in the table below.</desc>\n",
+	    "once than slots, or than a limit allows. A bar below: a blackout. A dashed line below a day: a "
+	    "calendar closes it. The numbers are in the table below.</desc>\n",
 	    width, SCALE_H + days * CELL_H, width, SCALE_H + days * CELL_H);
 	for (int hour = 0; hour < HOURS; hour++)
 		buf_addf(o, "<text x=\"%d\" y=\"12\">%02d</text>", NAMES_W + hour * CELL_W + 8, hour);
@@ -133,8 +133,8 @@ put_map(struct call *c, const struct month *m)
 	}
 	buf_adds(o,
 	    "</svg></div>\n<p class=\"dim\">The darker, the more fires. !: a clash, more runs at once "
-	    "than slots, so that some begin late. A bar: a blackout, which moves or skips them. A dashed "
-	    "line: a day that a calendar closes. A day "
+	    "than slots, or than a limit allows, so that some begin late. A bar: a blackout, which moves or "
+	    "skips them. A dashed line: a day that a calendar closes. A day "
 	    "is a link to its hours.</p>\n");
 }
 
@@ -156,13 +156,64 @@ put_clash(struct call *c, const PGresult *r)
 {
 	if (r == NULL || PQntuples(r) == 0)
 		return;
-	buf_addf(&c->out, "<h2 id=\"clash\">At work at once on %s</h2>\n<p>", db_field(r, 0, "label"));
+	buf_addf(&c->out, "<h2 id=\"clash\">At work at once on %s, then the others of that hour</h2>\n<p>",
+	    db_field(r, 0, "label"));
 	html_text(&c->out, db_field(r, 0, "names"));
 	if (strcmp(db_field(r, 0, "more"), "0") != 0)
 		buf_addf(&c->out, " and %s more", db_field(r, 0, "more"));
 	buf_adds(&c->out, "</p>\n");
 }
 
+static bool
+same_clash(const PGresult *r, int a, int b)
+{
+	static const char *const told[] = {"hour", "at_once", "slots", "crew", "names", "more"};
+
+	if (!clashes(r, a))
+		return false;
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		if (strcmp(db_field(r, a, told[i]), db_field(r, b, told[i])) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* On how many days from this one on; 0: it was told with an earlier day. */
+static int
+days_of_clash(const PGresult *r, int row)
+{
+	int days = 0;
+
+	for (int other = 0; other < PQntuples(r); other++) {
+		if (!same_clash(r, other, row))
+			continue;
+		if (other < row)
+			return 0;
+		days++;
+	}
+	return days;
+}
+
+static void
+put_clash_line(struct call *c, const struct month *m, int row, int days)
+{
+	const char *crew = db_field(m->r, row, "crew");
+	bool limit = strncmp(crew, "limit ", 6) == 0;
+
+	buf_adds(&c->out, "<li>");
+	put_day_link(&c->out, m, row);
+	buf_addf(&c->out, "%s %s</a>", db_field(m->r, row, "label"), db_field(m->r, row, "hour"));
+	if (days > 1)
+		buf_addf(&c->out, " and on %d more day%s", days - 1, days == 2 ? "" : "s");
+	buf_addf(&c->out, ": %s at once, %s %s ", db_field(m->r, row, "at_once"),
+	    db_field(m->r, row, "slots"), limit ? "may run by" : "slots of");
+	html_text(&c->out, crew);
+	buf_adds(&c->out, ": ");
+	put_names(c, m, row);
+	buf_adds(&c->out, "</li>\n");
+}
+
+/* The same clash on several days is one line. */
 static void
 put_clashes(struct call *c, const struct month *m)
 {
@@ -170,22 +221,15 @@ put_clashes(struct call *c, const struct month *m)
 
 	page_heading(c, "Clashes");
 	for (int row = 0; row < PQntuples(m->r); row++) {
-		if (!clashes(m->r, row))
+		int days = clashes(m->r, row) ? days_of_clash(m->r, row) : 0;
+
+		if (days == 0 || n++ >= LIST_MAX)
 			continue;
-		if (n++ == LIST_MAX)
-			break;
-		buf_adds(&c->out, n == 1 ? "<ul>\n<li>" : "<li>");
-		put_day_link(&c->out, m, row);
-		buf_addf(&c->out, "%s %s</a>: %s at once, %s slots of ", db_field(m->r, row, "label"),
-		    db_field(m->r, row, "hour"), db_field(m->r, row, "at_once"),
-		    db_field(m->r, row, "slots"));
-		html_text(&c->out, db_field(m->r, row, "crew"));
-		buf_adds(&c->out, ": ");
-		put_names(c, m, row);
-		buf_adds(&c->out, "</li>\n");
+		buf_adds(&c->out, n == 1 ? "<ul>\n" : "");
+		put_clash_line(c, m, row, days);
 	}
 	if (n > LIST_MAX)
-		buf_adds(&c->out, "<li>and more</li>\n");
+		buf_addf(&c->out, "<li>and %d more, marked in the map</li>\n", n - LIST_MAX);
 	buf_adds(&c->out, n > 0 ? "</ul>\n" : "<p class=\"dim\">None.</p>\n");
 }
 

@@ -1,7 +1,7 @@
 -- The month of schedules: as many fires in each hour as the calendar tells.
 begin;
 \ir nodes.inc
-select plan(15);
+select plan(19);
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at)
 values ('n1', 'h', 1, '1', 'id_hash', 2, '{shell}', '1 s', '1 hour', now(), 1, 'up', now());
@@ -65,6 +65,27 @@ select results_eq($$select count(distinct day), max(tasks) filter (where hour = 
     filter (where hour = 12), max(fires) filter (where hour = 12) from pgrab.month('UTC', 3, 250)$$,
   $$values (3::bigint, 61::bigint, 61::bigint, 726::bigint)$$,
   'those that fire together cost as much as one');
+delete from pgrab.task;
+insert into pgrab.limit (key, max_running) values ('tape', 1), ('wide', 2);
+insert into pgrab.task (id, name, kind, command, schedule, limit_key) overriding system value
+values (1, 'first', 'shell', 'x', '0 3 * * *', 'wide'), (2, 'second', 'shell', 'x', '0 3 * * *', 'wide'),
+  (3, 'new', 'shell', 'x', '20,40 3 * * *', null), (4, 'zebra', 'shell', 'x', '0 4 * * *', 'tape'),
+  (5, 'yak', 'shell', 'x', '0 4 * * *', 'tape'), (6, 'early', 'shell', 'x', '59 2 * * *', null);
+update pgrab.task set durations = '\x8c' where id in (1, 6);
+select results_eq($$select distinct tasks, at_once, names, more from pgrab.month('UTC', 3) where hour = 3
+    and fires > 0$$,
+  $$values (3::bigint, 3::bigint, 'early, first, second, new (03:20)', 0::bigint)$$,
+  'those at work when it is most, and then the others of that hour, whether or not they have ever run');
+select results_eq($$select distinct names, more from pgrab.month('UTC', 3, 10000, 2) where hour = 3
+    and fires > 0$$,
+  $$values ('early, first', 2::bigint)$$, 'all that are not named are counted');
+select results_eq($$select distinct hour, crew, at_once, slots, names from pgrab.month('UTC', 3)
+    where at_once > slots and crew like 'limit%'$$,
+  $$values (4, 'limit tape', 2::bigint, 1::bigint, 'yak, zebra')$$,
+  'a limit that some have to wait for is a clash, too');
+update pgrab.node set slots = 0;
+select is((select bool_and(crew = 'limit tape') from pgrab.month('UTC', 3) where hour = 4
+    and fires > 0), true, 'and when no node has a slot');
 select throws_ok($$select pgrab.month('Europe/Nowhere')$$, '22023', null, 'no such zone');
 select * from finish();
 rollback;

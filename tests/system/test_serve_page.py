@@ -90,7 +90,8 @@ def test_the_month_shows_clashes_and_quiet_hours(db, nodes, serving):
     page = Visitor(serve).get("/month?timezone=Asia/Tokyo")
     cells = [attrs["class"] for tag, attrs in page.elements if tag == "rect" and "x" in attrs]
     assert 30 <= len(cells) <= 31 and set(cells) == {"h4 hot"}, cells
-    assert any(": 3 at once, 2 slots of workers: report 0, report 1, report 2" in "".join(page.words[i:i + 9])
+    assert any(re.search(r"06:00 and on (29|30) more days: 3 at once, 2 slots of workers: report 0, report 1, report 2",
+                         "".join(page.words[i:i + 9]))
                for i, word in enumerate(page.words) if "06:00" in word), page.words
     assert page.words.count("closed: office <b>") in (4, 5) and len([1 for tag, a in page.elements if a.get("class") == "shut"]) in (4, 5)
     day = db.one("select (now() at time zone 'Asia/Tokyo')::date + 2")
@@ -99,6 +100,15 @@ def test_the_month_shows_clashes_and_quiet_hours(db, nodes, serving):
     six = [h for h in serve.api("GET", "/month?timezone=Asia/Tokyo&days=3") if h["day"] == str(day) and h["hour"] == 6]
     assert six[0]["fires"] == 3 and six[0]["at_once"] == 3, six
     assert Visitor(serve).get("/month?timezone=Nowhere", 400)
+
+
+def test_the_month_shows_clashes_on_a_limit(db, nodes, serving):
+    nodes.start("n1", workers=8)
+    db.query("insert into pgrab.limit (key, max_running) values ('tape', 1)")
+    for name in ("a", "b"):
+        db.add(kind="noop", name=name, schedule="0 3 * * MON", limit_key="tape")
+    page = "".join(Visitor(serving()).get("/month").words)
+    assert re.search(r"Mon \d\d \w+ 03:00 and on [34] more days: 2 at once, 1 may run by limit tape: a, b", page), page
 
 
 def test_a_clash_names_twenty_tasks_and_leads_to_the_others(db, nodes, serving):
