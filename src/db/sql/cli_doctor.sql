@@ -77,7 +77,7 @@ from (
       from (
         select d.kind, d.owner, d.require, d.priority
         from pgrab_tool.due_until(statement_timestamp() - interval '2 s', '{scheduled}') d limit 2000) t
-      group by 1, 2, 3, pgrab_internal.band(t.priority)) x
+      group by 1, 2, 3, width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])) x
     where pgrab_tool.able(x.kind, x.owner, x.require, x.priority) = '{}' limit 1)
   union all
   select 13, 'paused', 'tasks are taken', (select format('all tasks have been paused since %s by %s: %s',
