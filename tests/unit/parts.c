@@ -134,6 +134,7 @@ parts_end(struct parts *p)
 	mailbox_destroy(&n->back_queue);
 	holds_fini(&n->holds);
 	lives_fini(&n->lives);
+	texts_fini(&n->overrides);
 	achieved_fini(&n->achieved);
 	gate_fini(&n->stop_now);
 	exec_set_destroy(&n->execs);
