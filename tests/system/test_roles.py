@@ -116,6 +116,19 @@ def test_all_belongs_to_a_role_that_nobody_is(roles):
     assert "up to date" in run_pgrab("migrate", "--roles", dsn=roles.dsn("boss"), timeout=60).stdout
 
 
+def test_turns_and_preferences_need_no_more_than_a_node_and_a_submitter_have(roles, node):
+    """A backlog, so that looks in turns are made; explained to the one who submitted it."""
+    roles.ask("alice", "insert into pgrab.task (kind, share_key) select 'noop', 'k' || i % 7 from generate_series(1, 3000) i")
+    task = insert(roles, "alice", kind="noop", share_key="k1")
+    away = insert(roles, "alice", kind="noop", prefer='{"site": "hq"}', failover_after="1 h")
+    gates = [gate for task_id in (task, away) for gate, in roles.ask("alice", "select gate from pgrab.explain(%s)", task_id)]
+    assert "turn" in gates and "preferred nodes" in gates, gates
+    started = start(roles, node)
+    roles.db.wait("select not exists (select from pgrab.task where share_key is not null)", timeout=30)
+    assert "permission" not in started.log() and "event=look " not in started.log()
+    roles.ask("alice", "select pgrab.cancel(%s)", away)
+
+
 def test_a_membership_counts_as_far_as_it_is_inherited(roles):
     """As it does for tables.  From PostgreSQL 16 on there is one that gives nothing at all, and one without SET."""
     him, alice, group = roles.role("sudo"), f"{roles.cluster.prefix}_alice", roles.role("oncall", "noinherit")
