@@ -74,12 +74,19 @@ end;
 comment on function pgrab_internal.late_busy(pgrab_internal.run) is
   'That the node which ran it had no worker free while it waited. No row: it had, or nobody knows.';
 
+create or replace function pgrab_internal.late_limit(r pgrab_internal.run) returns text
+language sql stable
+return coalesce(
+  r.definition ->> 'limit_key', (select t.limit_key from pgrab.task t where t.id = r.task_id));
+comment on function pgrab_internal.late_limit(pgrab_internal.run) is
+  'The limit that a run was under; of a task that has not ended, the one that it has now.';
+
 create or replace function pgrab_internal.late_node(r pgrab_internal.run) returns table (why text)
 language sql stable
 begin atomic
   select concat_ws('; ', case when w.free > w.held
-      then format('no node took it for %s%s', date_trunc('second', w.free), ' (limit ' || coalesce(
-        r.definition ->> 'limit_key', (select t.limit_key from pgrab.task t where t.id = r.task_id)) || ')')
+      then format('no node took it for %s%s', date_trunc('second', w.free),
+        ' (limit ' || pgrab_internal.late_limit(r) || ')')
       else format('%s had it for %s', r.node, date_trunc('second', w.held)) end,
     b.why)
   from (
@@ -109,3 +116,27 @@ end;
 comment on function pgrab_tool.why_late(bigint, bigint, timestamptz) is
   'Why a run began more than two seconds late, from what was recorded. No row: it did not, or was no first '
   'attempt.';
+
+create or replace function pgrab_tool.kept_at(
+  p_id bigint, p_version bigint, p_finished timestamptz, p_at timestamptz)
+returns table (since timestamptz, what text, limit_key text)
+language sql stable
+begin atomic
+  select greatest(r.fire_at, u.last), u.what, pgrab_internal.late_limit(row(r.*)::pgrab_internal.run)
+  from pgrab.run r cross join lateral (
+    select max(x.until) filter (where x.until <= p_at and x.what <> 'inserted') as last,
+      (array_agg(x.what order by x.until desc) filter (where x.until > p_at))[1] as what
+    from pgrab_internal.late_until(row(r.*)::pgrab_internal.run) x
+    where x.until > r.fire_at and x.until <= coalesce(r.started_at, r.claimed_at)) u
+  where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished;
+end;
+comment on function pgrab_tool.kept_at(bigint, bigint, timestamptz, timestamptz) is
+  'What kept a run from its start at that moment, as far as something was recorded that let it go later; '
+  'since when it did or could have; and the limit that it was under.';
+
+create or replace function pgrab_tool.may_run(p_key text) returns integer
+language sql stable
+begin atomic
+  select l.max_running from pgrab_internal.limit_of(p_key) l;
+end;
+comment on function pgrab_tool.may_run(text) is 'How many may run at once under a key. Null: any number.';

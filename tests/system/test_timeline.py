@@ -69,6 +69,27 @@ def test_a_link_waited_for_its_parents(db, serving):
     assert merge("2026-03-01 02:05Z") == ("waiting", "02:00", "n1 had 0 runs")
 
 
+def test_a_moment_says_which_limit_kept_what_and_who_had_it(db, nodes, serving):
+    nodes.start("n1", workers=1)
+    db.query("insert into pgrab.limit (key, max_running) values ('tape', 1)")
+    past(db, "2026-03-01 02:50Z", 1200, "backup")
+    past(db, "2026-03-01 03:10Z", 60, "report", waited=660)
+    past(db, "2026-03-01 03:12Z", 1, "late report", waited=720, node="n2")
+    db.query("update pgrab.run set definition = '{\"limit_key\": \"tape\"}' where name <> 'late report'")
+    db.query("insert into pgrab.run (task_id, version, fire_at, finished_at, created_at, attempt, outcome, error, kind, owner, name) "
+             "values (2, 1, '2026-03-01 02:58Z', '2026-03-01 03:30Z', '2026-01-01', 0, 'missed', 'no node was up', 'noop', 'x', 'gone')")
+    still = db.add(kind="noop", name="stays", require='{"printer": "b"}', run_at="2026-03-01 02:00Z")
+    db.query("update pgrab.task set created_at = '2026-01-01' where id = %s", still)
+    db.add(kind="noop", name="asks", wait_for="approved", run_at="2026-03-01 02:00Z")
+    serve = serving()
+    told = {a["name"]: a for a in serve.api("GET", "/moment?at=" + quote("2026-03-01 03:00Z"))}
+    assert told["report"]["waited_for"] == "limit tape: 1 of 1 ran: backup #1", told
+    assert told["late report"]["waited_for"] == "n2 had 0 runs", told
+    assert told["gone"]["waited_for"] == "it was not run: no node was up", told
+    assert told["stays"]["waited_for"].startswith("no live node has labels") and told["stays"]["until"] is None, told
+    assert {a["name"]: a["waited_for"] for a in serve.api("GET", "/moment")}["asks"] == "signal approved"
+
+
 def test_a_window_with_very_many_runs_is_drawn_in_parts(db, nodes, serving):
     db.query(RUN + """select n, 1, 1, 1, 'n' || n % 3, at, at, at, at + interval '0.1 s', at, 1,
       case when n % 10 = 0 then 'failed' else 'succeeded' end, 'noop', current_user, 'task ' || n % 100
