@@ -234,30 +234,42 @@ columns(const PGresult *r)
 	return PQfnumber(r, "cursor") < 0 ? PQnfields(r) : PQfnumber(r, "cursor");
 }
 
-/* A name is a link to the task that the row is about: its column, or -1. */
-static int
-task_of(const PGresult *r, int col)
-{
-	static const char *const names[] = {"name", "task", NULL};
+/* Where the value of a column leads: a path, and the column of what follows it. */
+static const struct {
+	const char *column, *path, *of;
+} leads[] = {{"name", "/tasks/", "id"}, {"name", "/tasks/", "task_id"}, {"task", "/tasks/", "id"},
+    {"task", "/tasks/", "task_id"}, {"lost", "/history?outcome=lost&amp;node=", "node"}};
 
-	if (!is_one_of(PQfname(r, col), names))
-		return -1;
-	return PQfnumber(r, "id") < 0 ? PQfnumber(r, "task_id") : PQfnumber(r, "id");
+/* Returns what follows the path, or NULL: it leads nowhere. */
+static const char *
+lead_of(const PGresult *r, int row, int col, const char **path)
+{
+	for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
+		int of = PQfnumber(r, leads[i].of);
+
+		*path = leads[i].path;
+		if (of < 0 || strcmp(leads[i].column, PQfname(r, col)) != 0)
+			continue;
+		if (*db_text(r, row, of) != '\0' && *db_text(r, row, col) != '\0')
+			return db_text(r, row, of);
+	}
+	return NULL;
 }
 
 static void
 put_cell(struct call *c, const PGresult *r, int row, int col)
 {
-	int task = task_of(r, col);
-	const char *value = db_text(r, row, col);
-	bool link = task >= 0 && *db_text(r, row, task) != '\0' && *value != '\0';
-	size_t indent = link ? strspn(value, " ") : 0; /* of a tree */
+	const char *value = db_text(r, row, col), *path, *to = lead_of(r, row, col, &path);
+	size_t indent = to != NULL ? strspn(value, " ") : 0; /* of a tree */
 
 	buf_add(&c->out, value, indent);
-	if (link)
-		buf_addf(&c->out, "<a href=\"/tasks/%s\">", db_text(r, row, task));
+	if (to != NULL) {
+		buf_addf(&c->out, "<a href=\"%s", path);
+		html_url(&c->out, to);
+		buf_adds(&c->out, "\">");
+	}
 	page_value(c, PQfname(r, col), value + indent);
-	if (link)
+	if (to != NULL)
 		buf_adds(&c->out, "</a>");
 }
 

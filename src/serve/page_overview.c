@@ -44,8 +44,11 @@ put_cards(struct call *c, const PGresult *r)
 
 /* Where what needs attention is shown; NULL: nowhere.  path: room for it. */
 static const char *
-place_of(const char *what, const char *task, struct buf *path)
+place_of(const PGresult *r, int row, struct buf *path)
 {
+	const char *what = db_field(r, row, "what"), *task = db_field(r, row, "task_id"),
+		   *node = db_field(r, row, "node");
+
 	static const struct {
 		const char *what, *to;
 	} places[] = {{"blackout", "/blackouts"}, {"node", "/nodes"}, {"slow", "/nodes"},
@@ -53,6 +56,11 @@ place_of(const char *what, const char *task, struct buf *path)
 
 	if (*task != '\0') {
 		buf_addf(path, "/tasks/%s", task);
+		return buf_str(path);
+	}
+	if (*node != '\0') {
+		buf_adds(path, "/history?outcome=lost&amp;node=");
+		html_url(path, node);
 		return buf_str(path);
 	}
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -66,7 +74,7 @@ static void
 put_attention_line(struct call *c, const PGresult *r, int row)
 {
 	struct buf path = {0};
-	const char *to = place_of(db_field(r, row, "what"), db_field(r, row, "task_id"), &path);
+	const char *to = place_of(r, row, &path);
 
 	buf_adds(&c->out, "<li>");
 	if (to != NULL)

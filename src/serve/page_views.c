@@ -171,10 +171,11 @@ static void
 nodes(struct call *c, struct db *db)
 {
 	static const char *const all[] = {NULL};
-	PGresult *r = NULL, *speed = NULL;
+	PGresult *r = NULL, *speed = NULL, *lost = NULL;
 
 	if (page_ask_shared(c, db, "cli_nodes", 1, all, &r) &&
-	    page_ask_shared(c, db, "serve_speed", 0, NULL, &speed)) {
+	    page_ask_shared(c, db, "serve_speed", 0, NULL, &speed) &&
+	    page_ask_shared(c, db, "serve_lost", 0, NULL, &lost)) {
 		page_begin(c, "Nodes", true);
 		page_table(c, r, PQntuples(r), SAYS_NO_NODES, false);
 		for (int row = 0; row < PQntuples(r) && row < 200; row++)
@@ -183,9 +184,14 @@ nodes(struct call *c, struct db *db)
 		page_table(c, speed, PQntuples(speed), "Nothing ran within a day.", false);
 		buf_adds(&c->out, "<p class=\"dim\">Of the last 2000 runs of a day. times usual: against the "
 				  "median of the same tasks on all nodes; 2 takes twice as long.</p>\n");
+		if (PQntuples(lost) > 0) {
+			page_heading(c, "Runs lost with a node, within a week");
+			page_table(c, lost, PQntuples(lost), "", false);
+		}
 		page_end(c);
 	}
 	PQclear(speed);
+	PQclear(lost);
 	PQclear(r);
 }
 

@@ -350,6 +350,24 @@ def test_what_needs_attention_leads_to_where_it_is_shown(db, nodes, serving):
     assert {"/nodes", f"/tasks/{approval}", "#late"} <= wait_until(lines, 10, "all to be told")
 
 
+def test_what_was_lost_with_a_node_is_counted_and_listed(db, nodes, serving):
+    lost = nodes.start("lost 1".replace(" ", "."), allow="shell")
+    task = db.add(kind="shell", command="sleep 60", name="importer", max_attempts=1)
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    lost.kill9()
+    nodes.start("n1", allow="noop")
+    db.wait("select exists (select from pgrab.node_incident) and exists (select from pgrab.run where outcome = 'lost')")
+    serve = serving()
+
+    def line():
+        words, links = attention(serve)
+        return any("node lost.1 is down" in w and "1 run was lost with it" in w for w in words) and links
+    to = "/history?outcome=lost&node=lost.1"
+    assert to in wait_until(line, 10, "the node to be told")
+    assert "importer" in Visitor(serve).get(to).words
+    assert to in {a.get("href") for tag, a in Visitor(serve).get("/nodes").elements if tag == "a"}
+
+
 def test_a_task_is_found_from_every_page(db, serving):
     one = db.add(kind="noop", name="nightly report", key="n-1", run_at="2040-01-01")
     for _ in range(2):
