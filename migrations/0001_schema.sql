@@ -33,6 +33,7 @@ create table pgrab.task (
   needs            integer,
   met              integer,
   steps            integer,
+  gave_way         interval,
   status           text        not null default 'scheduled',
   -- written by the system once, or rarely
   settled          boolean     not null default false,
@@ -41,6 +42,7 @@ create table pgrab.task (
   -- written by users
   priority         smallint    not null default 0,
   paused           boolean     not null default false,
+  preemptible      boolean     not null default false,
   max_attempts     integer     not null default 3,
   max_runs         integer,
   misfire_limit    integer     not null default 100,
@@ -145,6 +147,9 @@ comment on column pgrab.task.met is
 comment on column pgrab.task.steps is
   'System: steps that the current fire has done, rows of pgrab.step. Null: none, and no signal but that of '
   'wait_for.';
+comment on column pgrab.task.gave_way is
+  'System: how long the runs of this fire had taken that were preempted. The next is not, before it has '
+  'taken as long. Null: none.';
 comment on column pgrab.task.status is
   'System: waiting (for parents, a signal, or an answer), scheduled, claimed (a node holds it and has not '
   'started it), running, parked (out of attempts, waiting for a person); done, cancelled, skipped: how a '
@@ -158,6 +163,9 @@ comment on column pgrab.task.priority is
   'waiting to the next lower one, so nothing waits longer than an hour behind more important work.';
 comment on column pgrab.task.paused is
   'True: not started until this is false again. A run in progress continues.';
+comment on column pgrab.task.preemptible is
+  'May a run be stopped when work of a priority two bands higher has waited for a worker for preempt_after, '
+  'a setting of the node? That costs no attempt.';
 comment on column pgrab.task.max_attempts is
   'Attempts per fire. After the last one the task is parked, with the reason in last_error.';
 comment on column pgrab.task.max_runs is 'The schedule ends after this many fires.';
@@ -391,7 +399,8 @@ create table pgrab.run (
   memory_bytes     bigint,
   output_bytes     bigint,
   constraint run_outcome_check check (
-    outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed', 'waited')),
+    outcome in ('succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'skipped', 'missed', 'waited',
+      'preempted')),
   constraint run_ended_check check (ended in ('done', 'cancelled', 'skipped'))
 ) partition by range (finished_at);
 comment on table pgrab.run is
@@ -414,7 +423,7 @@ comment on column pgrab.run.output_truncated is
   'True: the output was longer than 64 KiB; its middle is missing.';
 comment on column pgrab.run.outcome is
   'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed, waited (it '
-  'ended to wait, and goes on in another run).';
+  'ended to wait, and goes on in another run), preempted (it gave way to more important work).';
 comment on column pgrab.run.ended is
   'Set when the task left pgrab.task with this run: done, cancelled, skipped.';
 comment on column pgrab.run.kind is 'Kind of the task.';

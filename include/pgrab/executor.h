@@ -59,10 +59,11 @@ struct pgrab_run {
 
 enum pgrab_stop {
 	PGRAB_STOP_NONE = 0,
-	PGRAB_STOP_TIMEOUT, /* the task's timeout passed */
-	PGRAB_STOP_CANCEL,  /* a person cancelled the run */
-	PGRAB_STOP_FENCED,  /* the node lost its lease: stop at once, the result will not be used */
-	PGRAB_STOP_SHUTDOWN /* the node's drain_timeout passed */
+	PGRAB_STOP_TIMEOUT,  /* the task's timeout passed */
+	PGRAB_STOP_CANCEL,   /* a person cancelled the run */
+	PGRAB_STOP_FENCED,   /* the node lost its lease: stop at once, the result will not be used */
+	PGRAB_STOP_SHUTDOWN, /* the node's drain_timeout passed */
+	PGRAB_STOP_PREEMPTED /* more important work waits for its worker */
 };
 
 /* What the node does for a run.  Call only from the thread that is in run(). */

@@ -308,6 +308,8 @@ return case
     then 'backoff_max: The longest wait is between backoff and 365 days.'
   when t.delivery not in ('at_least_once', 'at_most_once')
     then 'delivery: One of: at_least_once, at_most_once.'
+  when t.preemptible and t.delivery = 'at_most_once'
+    then 'preemptible: With delivery at_most_once a run that was stopped could not be started again.'
   when t.misfire not in ('skip', 'once', 'all') then 'misfire: One of: skip, once, all.'
   when not t.misfire_after between '1 s' and '365 days' then 'misfire_after: Between 1 s and 365 days.'
   when not t.misfire_limit between 0 and 100000 then 'misfire_limit: Between 0 and 100000.'

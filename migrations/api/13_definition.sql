@@ -23,7 +23,8 @@ begin
       'jitter', nullif(t.jitter, '0'), 'priority', nullif(t.priority, 0),
       'timeout', nullif(t.timeout, '1 hour'), 'max_attempts', nullif(t.max_attempts, 3),
       'backoff', nullif(t.backoff, '5 s'), 'backoff_max', nullif(t.backoff_max, '1 hour'),
-      'delivery', nullif(t.delivery, 'at_least_once'), 'parent_id', t.parent_id,
+      'delivery', nullif(t.delivery, 'at_least_once'), 'preemptible', nullif(t.preemptible, false),
+      'parent_id', t.parent_id,
       'run_if', nullif(t.run_if, 'success'), 'require', nullif(t.require, '{}'), 'prefer', t.prefer,
       'failover_after', t.failover_after, 'share_key', t.share_key, 'limit_key', t.limit_key,
       'expect_within', t.expect_within, 'slow_after', t.slow_after, 'stall_after', t.stall_after,
@@ -44,7 +45,8 @@ language sql stable parallel safe
 begin atomic
   select case
     when t.max_attempts <> 3 or t.priority <> 0 or t.timeout <> '1 hour' or t.delivery <> 'at_least_once'
-      or t.require <> '{}' or t.backoff <> '5 s' or t.backoff_max <> '1 hour' or t.misfire <> 'once'
+      or t.preemptible or t.require <> '{}' or t.backoff <> '5 s'
+      or t.backoff_max <> '1 hour' or t.misfire <> 'once'
       or t.misfire_after <> '1 minute' or t.misfire_limit <> 100 or t.timezone <> 'UTC' or t.jitter <> '0'
       or t.run_if <> 'success' or t.source <> '' or num_nonnulls(t.schedule, t.starts_at, t.ends_at,
         t.max_runs, t.calendar, t.limit_key, t.on_failure, t.expect_within, t.slow_after, t.stall_after,

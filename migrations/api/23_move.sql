@@ -304,7 +304,9 @@ begin
       updated_at = case when d.event in ('edit', 'replan', 'pause', 'resume')
         then clock_timestamp() else t.updated_at end,
       runs = t.runs + case when d.outcome is null then 0 else 1 end,
-      failures = t.failures + case when d.outcome <> 'succeeded' then 1 else 0 end,
+      failures = t.failures + case when d.outcome not in ('succeeded', 'preempted') then 1 else 0 end,
+      gave_way = case when d.outcome is null then t.gave_way when d.outcome = 'preempted'
+        then coalesce(t.gave_way, '0') + ((d.run).finished_at - (d.run).started_at) end,
       last_outcome = coalesce(d.outcome, t.last_outcome),
       last_error = case when d.outcome is null then t.last_error else left((d.run).error, 1000) end,
       last_finished_at = case when d.outcome is null then t.last_finished_at

@@ -255,10 +255,11 @@ begin
   with e as materialized (
     select t.id, t.version, t.fires, t.ends_at, o.outcome, a.again, f.n, f.retry_us, t.chain,
       case when t.run_at > t.fire_at and t.chain is null then t.run_at end as moved, -- while it ran
-      t.attempt - (o.outcome = 'lost' and f.retry_us is not null)::int as attempt,
+      t.attempt - u.uncounted::int as attempt,
       case when o.outcome = 'not_started'
           then case when f.retry_us >= 0 then t.due_at else clock_timestamp() + interval '2 s' end
-        when not a.again then null when o.outcome = 'lost' then least(t.due_at, clock_timestamp())
+        when not a.again then null
+        when o.outcome in ('lost', 'preempted') then least(t.due_at, clock_timestamp())
         else pgrab_internal.retry_at(t.backoff, t.backoff_max, t.attempt, f.retry_us) end as due_at,
       case when p.plan then t.schedule end as schedule, case when p.plan then t.timezone end as timezone,
       case when p.plan then t.calendar end as calendar, case when p.plan then t.on_closed end as on_closed,
@@ -277,8 +278,10 @@ begin
             select from pgrab.cancel_request c where c.task_id = t.id and c.version = t.version)
           then 'cancelled' else f.outcome end as outcome) o
       cross join lateral (
+        select o.outcome = 'preempted' or o.outcome = 'lost' and f.retry_us is not null as uncounted) u
+      cross join lateral (
         select o.outcome not in ('succeeded', 'cancelled', 'waited')
-          and (t.attempt < t.max_attempts or o.outcome = 'lost' and f.retry_us is not null)
+          and (t.attempt < t.max_attempts or u.uncounted)
           and t.delivery = 'at_least_once' and f.retry_us is distinct from -1
           and (t.run_at <= t.fire_at or t.chain is not null) or o.outcome = 'awaits' as again) a
       cross join lateral (
@@ -302,7 +305,7 @@ begin
       p_needs => case when e.chain is not null and e.retry_us is distinct from -1 then 0 end)
     when e.outcome = 'awaits' then pgrab_internal.move_to(e.id, e.version, 'await')
     when e.again then pgrab_internal.move_to(e.id, e.version, 'retry', p_due_at => e.due_at,
-      p_attempt => e.attempt, p_run => e.run)
+      p_attempt => e.attempt, p_settled => case when e.outcome = 'preempted' then true end, p_run => e.run)
     when f.fire <= coalesce(e.ends_at, 'infinity') then pgrab_internal.move_to(e.id, e.version, 'next',
       p_fire_at => f.fire, p_run_at => f.fire, p_attempt => 0, p_fires => e.fires + 1, p_settled => false,
       p_run => e.run)

@@ -75,7 +75,7 @@ begin atomic
     select count(*) from (
       select from pgrab.run r
       where r.finished_at > statement_timestamp() - p_within
-        and r.outcome not in ('skipped', 'missed', 'waited')
+        and r.outcome not in ('skipped', 'missed', 'waited', 'preempted')
       limit 10000) x), (
     select count(*) from (
       select from pgrab.run r

@@ -21,7 +21,7 @@ begin atomic
       when 'share_key' then coalesce(r.definition ->> 'share_key',
         (select t.share_key from pgrab.task t where t.id = r.task_id)) -- of a schedule: as it is now
       else pgrab_internal.usage_refuse(p_by) end,
-    count(*), count(*) filter (where r.outcome not in ('succeeded', 'waited')),
+    count(*), count(*) filter (where r.outcome not in ('succeeded', 'waited', 'preempted')),
     coalesce(round(sum(t.took)::numeric, 3), 0)::float8,
     round(sum(r.cpu_seconds::float8)::numeric, 3)::float8,
     coalesce(round(sum(t.took) filter (where r.kind = 'sql')::numeric, 3), 0)::float8,

@@ -23,7 +23,7 @@ struct options {
 	char *batch, *wait_for, *wait_timeout, *signal_by, *traceparent;
 	char *source, *on_failure, *expect_within, *slow_after, *stall_after, *keep;
 	char *prefer, *failover_after, *share_key;
-	bool paused;
+	bool paused, preemptible;
 };
 
 #define TEXT(flag, letter, field, metavar, help)                                                             \
@@ -101,6 +101,8 @@ static const struct option_key keys[] = {
     TEXT("keep", 0, keep, "TIME", "how long its history is kept (default: the nodes' retention)"),
     {"paused", 0, OPTION_FLAG, offsetof(struct options, paused), NULL, 0, 0, NULL, NULL,
 	"do not start it until pgrab resume", false},
+    {"preemptible", 0, OPTION_FLAG, offsetof(struct options, preemptible), NULL, 0, 0, NULL, NULL,
+	"a run may be stopped for much more important work; the attempt is not counted", false},
     CLI_LAST_ROW,
 };
 
@@ -251,6 +253,7 @@ collect(struct cli *c, struct columns *v)
 		return err_set(&c->err, RC_BAD, "give either --run-at or --in");
 	put(v, "limit_key", o->limit);
 	put(v, "paused", o->paused ? "true" : NULL);
+	put(v, "preemptible", o->preemptible ? "true" : NULL);
 	return put_args(c, v);
 }
 

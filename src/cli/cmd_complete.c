@@ -94,8 +94,8 @@ offer_from_database(const struct line *l, const char *what)
 static void
 offer_things(const struct line *l, const char *thing)
 {
-	static const char *const outcomes[] = {
-	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited", NULL};
+	static const char *const outcomes[] = {"succeeded", "failed", "timed_out", "cancelled", "lost",
+	    "skipped", "missed", "waited", "preempted", NULL};
 	static const char *const answers[] = {"succeeded", "failed", NULL};
 
 	if (thing == NULL)

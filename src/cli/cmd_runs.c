@@ -12,8 +12,8 @@ struct options {
 	int64_t limit;
 };
 
-static const char *const outcomes[] = {
-    "all", "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited", NULL};
+static const char *const outcomes[] = {"all", "succeeded", "failed", "timed_out", "cancelled", "lost",
+    "skipped", "missed", "waited", "preempted", NULL};
 
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
@@ -30,7 +30,7 @@ static const struct option_key keys[] = {
     CLI_TEXT_ROW(started_until, 0, "TIME", "that started before this"),
     {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "all", 0, 0, outcomes, "OUTCOME",
 	"only with this outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed, "
-	"waited",
+	"waited, preempted",
 	false},
     CLI_LIMIT_ROW,
     CLI_LAST_ROW,

@@ -20,6 +20,7 @@ outcome_name(enum outcome o)
 	    [OUTCOME_TIMED_OUT] = "timed_out",
 	    [OUTCOME_CANCELLED] = "cancelled",
 	    [OUTCOME_LOST] = "lost",
+	    [OUTCOME_PREEMPTED] = "preempted",
 	    [OUTCOME_WAITED] = "waited",
 	    [OUTCOME_NOT_STARTED] = "not_started",
 	    [OUTCOME_AWAITS] = "awaits",
@@ -60,6 +61,7 @@ run_create(int64_t id, int64_t version, int64_t incarnation)
 	r->version = version;
 	r->incarnation = incarnation;
 	r->stop.fd = -1;
+	r->task.spare_us = -1;
 	r->note.run = r->begun.run = r->idle.run = r;
 	r->begun.what = NOTE_BEGUN;
 	r->idle.what = NOTE_IDLE;

@@ -28,7 +28,8 @@ enum outcome {
 	OUTCOME_TIMED_OUT,
 	OUTCOME_CANCELLED,
 	OUTCOME_LOST,
-	OUTCOME_WAITED, /* error: the signal, retry_us: how long; it goes on in another run */
+	OUTCOME_PREEMPTED, /* stopped for more important work; goes back, and the attempt is not counted */
+	OUTCOME_WAITED,    /* error: the signal, retry_us: how long; it goes on in another run */
 	OUTCOME_NOT_STARTED,
 	OUTCOME_AWAITS, /* its request was accepted; the answer comes later, and not to a node */
 	OUTCOME__COUNT
@@ -65,6 +66,7 @@ struct run_task {
 	int32_t attempt, max_attempts;
 	int64_t timeout_us, fire_us;
 	int64_t stall_us; /* stopped after this long without a sign of life; 0: never */
+	int64_t spare_us; /* after this long it may be stopped for more important work; below 0: never */
 	char *name, *kind, *command, *owner;
 	/* of a sql run whose owner is not the node's own role; of an http run, the token with which its
 	 * receiver answers (args.await); else NULL */
@@ -89,6 +91,9 @@ struct run_place {
 	struct run *unit; /* more runs of the same unit, for the same worker; NULL ends it */
 	bool release;     /* to the starter: hand it back instead of starting it */
 	bool locked;      /* the starter's: another session has the row locked */
+	bool preemptible; /* it runs, and is counted as one that may give way */
+	bool gives_way;   /* it was told to stop for another */
+	bool goes_first;  /* one was told to stop for it */
 };
 
 /* How it is told to stop: the reason is set first, then the descriptor becomes readable. */

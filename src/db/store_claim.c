@@ -28,6 +28,7 @@ store_fill_definition(struct run *r, const PGresult *res, int row)
 	r->task.fire_us = db_int64(res, row, FIRE);
 	r->task.timeout_us = db_int64(res, row, TIMEOUT);
 	r->task.stall_us = db_int64(res, row, STALL);
+	r->task.spare_us = db_int64(res, row, SPARE);
 	r->task.name = xstrdup(db_text(res, row, NAME));
 	r->task.command = xstrdup(db_text(res, row, COMMAND));
 	r->task.owner = xstrdup(db_text(res, row, OWNER));

@@ -22,6 +22,7 @@ enum {
 	ARGS,
 	TIMEOUT,
 	STALL,
+	SPARE,
 	FIRE,
 	LIMITED,
 	OWNER,

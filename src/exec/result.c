@@ -16,6 +16,7 @@ stop_text(enum pgrab_stop why)
 	case PGRAB_STOP_CANCEL: return "cancelled";
 	case PGRAB_STOP_FENCED: return "stopped because the node lost its lease";
 	case PGRAB_STOP_SHUTDOWN: return "stopped because the node shuts down";
+	case PGRAB_STOP_PREEMPTED: return "stopped for more important work";
 	case PGRAB_STOP_NONE: break;
 	}
 	return "stopped";

@@ -82,6 +82,7 @@ protocol_stop(struct buf *out, int64_t number, enum pgrab_stop why)
 	    [PGRAB_STOP_CANCEL] = "cancel",
 	    [PGRAB_STOP_FENCED] = "fenced",
 	    [PGRAB_STOP_SHUTDOWN] = "shutdown",
+	    [PGRAB_STOP_PREEMPTED] = "preempted",
 	};
 
 	buf_addf(out, "{\"type\":\"stop\",\"run\":%" PRId64 ",\"reason\":\"%s\"}\n", number, reason[why]);

@@ -16,7 +16,8 @@ select is(pgrab_internal.apply_defaults() - '{name,schedule,starts_at,ends_at,ma
   '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC", "misfire": "once",
     "misfire_after": "00:01:00", "misfire_limit": 100, "jitter": "00:00:00", "priority": 0,
     "timeout": "01:00:00", "max_attempts": 3, "backoff": "00:00:05", "backoff_max": "01:00:00",
-    "delivery": "at_least_once", "run_if": "success", "on_closed": "skip"}', 'the defaults as JSON');
+    "delivery": "at_least_once", "run_if": "success", "on_closed": "skip",
+    "preemptible": false}', 'the defaults as JSON');
 
 -- A row in which null is written for all that has a default, and one that says what is not for it to say.
 create function pg_temp.put(p_key text, p_row jsonb) returns void language plpgsql as $$

@@ -412,6 +412,126 @@ a_cancel_stops_that_run_of_that_version_and_no_other(void **unused)
 	parts_end(&p);
 }
 
+/* All four workers have runs of band 2 that may be stopped after spare_us. */
+static void
+four_preemptible(int64_t spare_us)
+{
+	int64_t now = clock_mono_us();
+
+	p.set.preempt_after_us = 10 * US_PER_S;
+	for (int i = 0; i < 4; i++)
+		give(now - 1);
+	parts_boss(&p);
+	for (int i = 0; i < 4; i++) {
+		struct run *r = pop(p.n.start_queue);
+
+		r->task.spare_us = spare_us;
+		started(r, 3600 * US_PER_S);
+		parts_boss(&p);
+		hand_turn(US_PER_S);
+	}
+	parts_boss(&p);
+}
+
+static size_t
+given_way(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p.n_at_work; i++)
+		n += atomic_load(&p.at_work[i]->stop.why) == PGRAB_STOP_PREEMPTED;
+	return n;
+}
+
+static struct run *
+give_urgent(int64_t late_us, int band)
+{
+	struct run *r = new_run(clock_mono_us() - late_us);
+
+	r->band = band;
+	boss_give(p.n.boss, r, (struct room){0});
+	return r;
+}
+
+static void
+the_shortest_run_gives_way_to_what_is_two_bands_above_and_has_waited_and_no_other(void **unused)
+{
+	begin();
+	four_preemptible(0);
+	give_urgent(60 * US_PER_S, 3);
+	give_urgent(60 * US_PER_S, 2);
+	parts_boss(&p);
+	assert_int_equal(given_way(), 0);
+	struct run *urgent = give_urgent(9 * US_PER_S, 4), *older = give_urgent(3600 * US_PER_S, 3);
+
+	parts_boss(&p);
+	assert_int_equal(given_way(), 0);
+	sleep_until(urgent->due_mono_us + p.set.preempt_after_us);
+	assert_int_equal(given_way(), 1);
+	assert_int_equal(atomic_load(&p.at_work[3]->stop.why), PGRAB_STOP_PREEMPTED);
+	sleep_until(clock_mono_us() + 60 * US_PER_S); /* it takes its time, and the urgent one waits for it */
+	assert_int_equal(given_way(), 1);
+	ended(3);
+	parts_boss(&p);
+	assert_ptr_equal(pop(p.n.start_queue), urgent);
+	assert_int_equal(older->place.phase, RUN_READY);
+	parts_end(&p);
+}
+
+static void
+a_run_is_spared_until_it_has_had_as_long_as_was_lost(void **unused)
+{
+	begin();
+	int64_t now = clock_mono_us();
+
+	four_preemptible(30 * US_PER_S);
+	assert_int_equal(boss_take_room(p.n.boss).urgent[0], 0);
+	hand_turn(now + 30 * US_PER_S - 1 - clock_mono_us());
+	struct run *early = give_urgent(60 * US_PER_S, 5);
+
+	parts_boss(&p);
+	assert_int_equal(given_way(), 0);
+	boss_cancel(p.n.boss, early->id, early->version);
+	hand_turn(1);
+	for (int i = 0; i < 3; i++)
+		give_urgent(60 * US_PER_S, 5);
+	parts_boss(&p);
+	assert_int_equal(given_way(), 1);
+	assert_int_equal(atomic_load(&p.at_work[0]->stop.why), PGRAB_STOP_PREEMPTED);
+	hand_turn(2 * US_PER_S);
+	parts_boss(&p);
+	assert_int_equal(given_way(), 3);
+	parts_end(&p);
+}
+
+static void
+there_is_urgent_room_for_as_much_as_gives_way_less_what_waits(void **unused)
+{
+	begin();
+	four_preemptible(0);
+	assert_int_equal(p.n.boss->room.urgent[0], 4);
+	assert_int_equal(p.n.boss->room.from_band[0], 4);
+	p.at_work[1]->band = 1;
+	parts_boss(&p);
+	assert_int_equal(p.n.boss->room.urgent[0], 1);
+	assert_int_equal(p.n.boss->room.from_band[0], 3);
+	p.at_work[1]->band = 2;
+	parts_boss(&p);
+	struct room room = boss_take_room(p.n.boss);
+
+	parts_boss(&p);
+	assert_true(p.n.boss->room.urgent[0] <= 0);
+	boss_give(p.n.boss, NULL, room);
+	give_urgent(60 * US_PER_S, 4);
+	parts_boss(&p);
+	assert_int_equal(given_way(), 1);
+	assert_int_equal(p.n.boss->room.urgent[0], 3);
+	p.set.preempt_after_us = 0;
+	parts_boss(&p);
+	assert_int_equal(p.n.boss->room.urgent[0], 0);
+	parts_end(&p);
+}
+
 static void
 leaks_are_the_rows_that_are_not_in_hand(void **unused)
 {
@@ -656,6 +776,10 @@ main(void)
 	    cmocka_unit_test(what_runs_is_stopped_when_the_lease_is_over_though_nobody_says_so),
 	    cmocka_unit_test(a_machine_that_slept_has_lost_its_lease_when_it_wakes),
 	    cmocka_unit_test(a_cancel_stops_that_run_of_that_version_and_no_other),
+	    cmocka_unit_test(
+		the_shortest_run_gives_way_to_what_is_two_bands_above_and_has_waited_and_no_other),
+	    cmocka_unit_test(a_run_is_spared_until_it_has_had_as_long_as_was_lost),
+	    cmocka_unit_test(there_is_urgent_room_for_as_much_as_gives_way_less_what_waits),
 	    cmocka_unit_test(leaks_are_the_rows_that_are_not_in_hand),
 	    cmocka_unit_test(in_random_histories_nothing_is_early_lost_or_doubled_and_room_comes_back),
 	};

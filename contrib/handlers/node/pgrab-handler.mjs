@@ -32,7 +32,7 @@ export class Fail extends Error {
   }
 }
 
-/** Why ctx.signal was aborted; reason: timeout, cancel, fenced or shutdown. */
+/** Why ctx.signal was aborted; reason: timeout, cancel, fenced, shutdown or preempted. */
 export class Stopped extends Error {
   constructor(reason) {
     super(`stopped: ${reason}`)

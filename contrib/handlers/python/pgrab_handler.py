@@ -55,7 +55,7 @@ class Fail(Exception):
 
 
 class Stopped(BaseException):
-    """Raised inside a handler whose run must stop; reason: timeout, cancel, fenced or shutdown.
+    """Raised inside a handler whose run must stop; reason: timeout, cancel, fenced, shutdown or preempted.
 
     Not an Exception, so that `except Exception` lets it pass.
     """

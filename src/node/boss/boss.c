@@ -110,8 +110,10 @@ static void
 granted_back(struct boss *b, struct grant *g)
 {
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	for (size_t i = 0; i < b->n_crews; i++)
+	for (size_t i = 0; i < b->n_crews; i++) {
 		b->taken.ready[i] -= g->taken.ready[i];
+		b->taken.urgent[i] -= g->taken.urgent[i];
+	}
 	b->taken.timed -= g->taken.timed;
 	b->taken.begins -= g->taken.begins;
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
@@ -139,6 +141,7 @@ handle(struct boss *b, struct mail *m, int64_t now)
 	case NOTE_IDLE:
 		b->crew[note->run->crew].idle++;
 		b->crew[note->run->crew].freed_now++;
+		boss_gave_way(b, note->run);
 		if (note->run->place.deadline_slot != HEAP_NONE)
 			heap_remove(b->timeouts, note->run->place.deadline_slot);
 		break;
@@ -167,6 +170,8 @@ next_event(const struct boss *b)
 		until = r->place.deadline_us;
 	if ((b->n_ready > 0 || (heap_count(b->delayed) > 0 && boss_helped(b))) && b->next_review_us < until)
 		until = b->next_review_us;
+	if (b->next_preempt_us < until)
+		until = b->next_preempt_us;
 	if (boss_next_busy(b) < until)
 		until = boss_next_busy(b);
 	return until;
@@ -195,7 +200,8 @@ boss_round(struct boss *b)
 	boss_turn_window(b, now);
 	boss_note_busy(b, now);
 	boss_review(b, now);
-	boss_publish_room(b);
+	boss_preempt(b, now);
+	boss_publish_room(b, now);
 	return true;
 }
 
@@ -224,6 +230,7 @@ boss_create(struct node *n)
 	boss_heaps_create(b);
 	b->crew[0].slots = b->crew[0].idle = atomic_load(&n->workers);
 	atomic_store(&n->slots[0], b->crew[0].slots);
+	b->next_preempt_us = CLOCK_NEVER;
 	b->room = (struct room){.ready = {b->crew[0].slots}, .timed = TIMED_MAX, .begins = b->crew[0].slots};
 	lock_init(&b->lock);
 	clock_cond_init(&b->changed);

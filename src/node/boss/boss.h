@@ -24,9 +24,12 @@ void boss_stop(struct boss *b); /* ends and joins the thread; whatever is still 
 #define CREWS_MAX (POOLS_MAX + 2)
 
 /* Room for tasks.  ready: due now, of each crew; timed: due within lookahead.  begins: how many of ready[0] a
- * worker can begin at once, so that their claim may start them. */
+ * worker can begin at once, so that their claim may start them.  urgent: of a crew without room, for which a
+ * run gives way, from this band on. */
 struct room {
 	int64_t ready[CREWS_MAX], timed, begins;
+	int64_t urgent[CREWS_MAX];
+	int from_band[CREWS_MAX];
 };
 int64_t room_ready(const struct room *r); /* of all crews together */
 

@@ -41,8 +41,10 @@ boss_take_room(struct boss *b)
 
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	room = b->room;
-	for (size_t i = 0; i < b->n_crews; i++)
+	for (size_t i = 0; i < b->n_crews; i++) {
 		b->taken.ready[i] += room.ready[i];
+		b->taken.urgent[i] += room.urgent[i];
+	}
 	b->taken.timed += room.timed;
 	b->taken.begins += room.begins;
 	b->room = (struct room){0};

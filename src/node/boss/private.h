@@ -1,6 +1,6 @@
 /*
  * The inside of the boss: boss.c is the thread, queue.c what waits, stop.c what is to stop, room.c what may
- * be claimed, busy.c who may help, mail.c what other threads call.
+ * be claimed, busy.c who may help, preempt.c who gives way, mail.c what other threads call.
  */
 #ifndef PGRAB_NODE_BOSS_PRIVATE_H
 #define PGRAB_NODE_BOSS_PRIVATE_H
@@ -49,7 +49,8 @@ struct crew {
 	int64_t done_now, done_before;   /* runs settled in this and the last window of BURST_US */
 	int64_t burst;                   /* the greater of the two, bounded */
 	int64_t freed_now, freed_before; /* slots that became free in them; less, for workers, by units */
-	int64_t ahead; /* the greater of these, bounded: runs that may be started beyond its slots */
+	int64_t ahead;      /* the greater of these, bounded: runs that may be started beyond its slots */
+	int64_t giving_way; /* of its runs: told to stop for more important work, and still there */
 };
 
 struct boss {
@@ -79,11 +80,12 @@ struct boss {
 	struct run_list in_hand;
 	size_t n_in_hand;
 	struct crew crew[CREWS_MAX];
-	size_t n_crews, n_ready;
+	size_t n_crews, n_ready, n_preemptible; /* of those in hand */
 	int64_t window_ends_us;
 	int64_t next_review_us;
 	int64_t full_since_us; /* no worker is free; 0: one is */
 	int64_t next_busy_us;  /* not said again before */
+	int64_t next_preempt_us;
 	int64_t lease_over_us; /* the last lease whose end was seen, by its lease_until */
 	bool draining;
 	enum pgrab_stop stopping;
@@ -109,6 +111,7 @@ void boss_unqueue(struct boss *b, struct run *r); /* out of the heap that it wai
 void boss_forget(struct boss *b, struct run *r);  /* and frees it; it is in no heap */
 
 /* stop.c */
+void boss_stop_run(struct boss *b, struct run *r, enum pgrab_stop why); /* its worker has it */
 void boss_stop_all(struct boss *b, enum pgrab_stop why);
 void boss_stop_one(struct boss *b, const struct command *c);
 void boss_drop_all(struct boss *b);             /* a fence: what waits is forgotten, what runs is stopped */
@@ -119,11 +122,17 @@ void boss_watch_lease(struct boss *b);
 
 /* room.c */
 void boss_turn_window(struct boss *b, int64_t now); /* how many runs end: crew.burst */
-void boss_publish_room(struct boss *b); /* how much may be claimed; tells a hungry loader when it grew */
+void boss_publish_room(
+    struct boss *b, int64_t now); /* how much may be claimed; tells a hungry loader when it grew */
 
 /* busy.c */
 void boss_note_busy(struct boss *b, int64_t now);
 int64_t boss_next_busy(const struct boss *b); /* when to ask again even if nothing happens */
 bool boss_helped(const struct boss *b);       /* we are busy, and another node is not */
+
+/* preempt.c */
+void boss_preempt(struct boss *b, int64_t now);    /* for what has waited too long */
+void boss_gave_way(struct boss *b, struct run *r); /* if it was told to: its worker is free */
+void boss_urgent_room(const struct boss *b, int64_t now, struct room *room);
 
 #endif

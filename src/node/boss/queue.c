@@ -30,6 +30,8 @@ less_ready(const void *a, const void *b)
 	const struct run *x = a, *y = b;
 	int64_t rank_x = rank_us(x->due_mono_us, x->band), rank_y = rank_us(y->due_mono_us, y->band);
 
+	if (x->place.goes_first != y->place.goes_first)
+		return x->place.goes_first;
 	if (rank_x != rank_y)
 		return rank_x < rank_y;
 	return x->id < y->id;
@@ -64,6 +66,7 @@ boss_forget(struct boss *b, struct run *r)
 	if (r->place.deadline_slot != HEAP_NONE)
 		heap_remove(b->timeouts, r->place.deadline_slot);
 	TAILQ_REMOVE(&b->in_hand, r, place.in_hand);
+	b->n_preemptible -= r->place.preemptible;
 	if (--b->n_in_hand == 0)
 		atomic_store(&b->node->idle_us, clock_mono_us());
 	run_free(r);
@@ -292,7 +295,8 @@ belongs_back(const struct boss *b, const struct run *r, int64_t now)
 		return false;
 	if (r->crew == 0 && boss_helped(b))
 		return r->due_mono_us - HELP_AHEAD_US <= now;
-	return r->place.phase == RUN_READY && now - r->place.ready_since_us > b->node->set->steal_after_us;
+	return r->place.phase == RUN_READY && b->crew[r->crew].giving_way == 0 &&
+	       now - r->place.ready_since_us > b->node->set->steal_after_us;
 }
 
 void

@@ -91,7 +91,7 @@ worth_a_claim(const struct crew *c, int64_t room, bool workers)
 
 /* How much may be claimed now; tells a hungry loader when it grew. */
 void
-boss_publish_room(struct boss *b)
+boss_publish_room(struct boss *b, int64_t now)
 {
 	bool ahead = !b->draining && !boss_helped(b);
 	struct room room = {.timed = ahead ? TIMED_MAX - (int64_t)heap_count(b->delayed) : 0};
@@ -99,8 +99,11 @@ boss_publish_room(struct boss *b)
 
 	for (size_t i = 0; i < b->n_crews && !b->draining; i++)
 		room.ready[i] = i == 0 ? worker_room(b) : pool_room(&b->crew[i]);
+	boss_urgent_room(b, now, &room);
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	for (size_t i = 0; i < b->n_crews; i++) {
+		b->room.urgent[i] = room.urgent[i] - b->taken.urgent[i];
+		b->room.from_band[i] = room.from_band[i];
 		b->room.ready[i] = worth_a_claim(&b->crew[i], room.ready[i] - b->taken.ready[i], i == 0);
 		grew = grew || (b->room.ready[i] > 0 && atomic_load(&b->node->wanting[i]) > 0);
 	}

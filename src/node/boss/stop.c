@@ -11,8 +11,8 @@
 
 /* Tells a run to stop.  The reason is set first, so that the thread that the descriptor wakes finds it.  The
  * first reason stands. */
-static void
-stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
+void
+boss_stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
 {
 	uint64_t one = 1;
 	int none = PGRAB_STOP_NONE;
@@ -35,7 +35,7 @@ boss_stop_all(struct boss *b, enum pgrab_stop why)
 
 	TAILQ_FOREACH (r, &b->in_hand, place.in_hand) {
 		if (r->place.phase == RUN_OUT)
-			stop_run(b, r, why);
+			boss_stop_run(b, r, why);
 	}
 }
 
@@ -50,7 +50,7 @@ boss_stop_one(struct boss *b, const struct command *c)
 		if (r->id != c->id || r->version != c->version || r->place.release)
 			continue;
 		if (r->place.phase == RUN_OUT)
-			stop_run(b, r, c->why);
+			boss_stop_run(b, r, c->why);
 		else if (boss_may_return(r) && r->started)
 			boss_unbegun(b, r, c->why);
 	}
@@ -86,8 +86,10 @@ boss_watch(struct boss *b, struct run *r)
 {
 	r->place.deadline_us = next_look(r);
 	heap_push(b->timeouts, r);
+	r->place.preemptible = r->task.spare_us >= 0;
+	b->n_preemptible += r->place.preemptible;
 	if (b->stopping != PGRAB_STOP_NONE)
-		stop_run(b, r, b->stopping);
+		boss_stop_run(b, r, b->stopping);
 }
 
 void
@@ -104,7 +106,7 @@ boss_time_out(struct boss *b, int64_t now)
 		}
 		if (now < r->begun_us + r->task.timeout_us)
 			atomic_store(&r->stop.stalled, true);
-		stop_run(b, r, PGRAB_STOP_TIMEOUT);
+		boss_stop_run(b, r, PGRAB_STOP_TIMEOUT);
 	}
 }
 

@@ -190,15 +190,17 @@ rung_shards(const struct lane *l, const struct pgrab_shard_set *bell, uint16_t *
 	return n;
 }
 
+/* own: ours among them. */
 static size_t
-other_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint16_t *out)
+other_shards(const struct lanes *ls, const struct lane *l, bool own, uint64_t chance, uint16_t *out)
 {
 	size_t n = 0;
 
 	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
 		unsigned s = (unsigned)((i + chance) % PGRAB_SHARDS);
 
-		if (!pgrab_shard_has(&l->own, s) && s % ls->loaders == ls->index && may_hold(ls, l, s))
+		if ((own || !pgrab_shard_has(&l->own, s)) && s % ls->loaders == ls->index &&
+		    may_hold(ls, l, s))
 			out[n++] = (uint16_t)s;
 	}
 	return n;
@@ -262,7 +264,7 @@ add_lane(struct lanes *ls, struct lane *l, enum lanes_part part, const struct pg
 		turns_ask(l, to);
 	to->n_shards = part == LANES_OWN    ? own_shards(ls, l, to->shard)
 		       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
-					    : other_shards(ls, l, chance, to->shard);
+					    : other_shards(ls, l, false, chance, to->shard);
 	l->backlog = l->backlog && part != LANES_OWN; /* unless it is found again */
 	if (to->n_shards == 0)
 		q->n_lanes--;
@@ -305,6 +307,29 @@ lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *
 	share_rows(q, from);
 	if (part == LANES_OWN && ls->count > 0)
 		ls->turn = looked == ls->count ? 0 : (ls->turn + looked) % ls->count;
+}
+
+void
+lanes_urgent(
+    struct lanes *ls, const int64_t *room, const int *from_band, uint64_t chance, struct look_query *q)
+{
+	size_t probes = 0;
+
+	look_reset(q);
+	for (size_t i = 0; i < ls->count && probes <= LANES_PROBES_MAX - PGRAB_SHARDS; i++) {
+		struct lane *l = &ls->item[i];
+		struct look_lane *to;
+
+		if (room[l->row->crew] <= 0 || l->row->band < from_band[l->row->crew])
+			continue;
+		to = look_add(q, l->row, l->mark);
+		to->wanted = room[l->row->crew];
+		to->due_only = true;
+		to->n_shards = other_shards(ls, l, true, chance, to->shard);
+		probes += to->n_shards;
+		q->n_lanes -= to->n_shards == 0;
+	}
+	share_rows(q, 0);
 }
 
 static void

@@ -68,6 +68,7 @@ enum lanes_part {
 	LANES_OWN,    /* own shards, from where the last look ended */
 	LANES_RUNG,   /* those of them that rang */
 	LANES_OTHERS, /* those of all other nodes */
+	LANES_URGENT, /* all, of what is important enough that a run gives way: lanes_urgent() */
 };
 
 /* Once their rows are known.  The lane with this number, or NULL. */
@@ -100,6 +101,10 @@ void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard
 /* The same, behind what is there already. */
 void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
+
+/* Of all shards what is of from_band or more, by crew, and no more of it than room says. */
+void lanes_urgent(
+    struct lanes *ls, const int64_t *room, const int *from_band, uint64_t chance, struct look_query *q);
 
 /* turns.c: a lane with a backlog, whose share keys take turns.  Asks for as many rows as there is room for,
  * from the key on whose turn it is; gives what was found (c[0..n), of this lane) ages by which it waits for

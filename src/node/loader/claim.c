@@ -23,11 +23,11 @@
 struct taking {
 	struct loader *l;
 	int64_t incarnation;
-	bool begin;          /* claims: a worker is free for each */
-	struct candidate *c; /* sorted by id */
-	size_t won;          /* claims */
-	int64_t settled;     /* misfires */
-	enum rc rc;          /* why they were not settled */
+	enum beginning begin; /* claims */
+	struct candidate *c;  /* sorted by id */
+	size_t won;           /* claims */
+	int64_t settled;      /* misfires */
+	enum rc rc;           /* why they were not settled */
 	struct err *err;
 };
 
@@ -177,9 +177,14 @@ give_won(struct taking *k, struct run *chain, size_t won, size_t from, size_t n)
 /* What is started with its claim.  With every worker busy a started task would only seem to run; a pool has
  * room for what it begins, and workers soon for what is instant. */
 static const char *
-begun_kinds(const struct node *n, bool begin)
+begun_kinds(const struct node *n, enum beginning begin)
 {
-	return begin ? n->kinds : atomic_load(&n->worker_soon) ? n->at_once : n->handled;
+	switch (begin) {
+	case BEGIN_NONE: return "{}";
+	case BEGIN_ALL: return n->kinds;
+	case BEGIN_SOME:
+	default: return atomic_load(&n->worker_soon) ? n->at_once : n->handled;
+	}
 }
 
 static enum sift
@@ -239,8 +244,8 @@ count_claims(struct node *n, size_t tried, size_t won, bool stolen)
 }
 
 size_t
-loader_claim(
-    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool begin, bool stolen)
+loader_claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, enum beginning begin,
+    bool stolen)
 {
 	struct taking k = {.l = l, .incarnation = incarnation, .begin = begin};
 

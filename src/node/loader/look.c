@@ -103,14 +103,25 @@ own_ahead(const struct loader *l, const struct room *room)
 	return room->timed > 0 ? l->node->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0) : 0;
 }
 
+/* Its owner is about to begin what is not late by steal_after; or ends something for it, if it can. */
+static int64_t
+part_ahead(const struct loader *l, enum lanes_part part, const struct room *room)
+{
+	const struct settings *set = l->node->set;
+
+	if (part == LANES_URGENT && set->preempt_after_us > set->steal_after_us)
+		return -set->preempt_after_us;
+	return part < LANES_OTHERS ? own_ahead(l, room) : -set->steal_after_us;
+}
+
 static enum rc
 look(struct loader *l, enum lanes_part part, const struct room *room, struct candidate **c, size_t *found,
     struct err *err)
 {
 	bool marks = part == LANES_OWN && l->hungry && clock_mono_us() < l->next_full_us;
 
-	look_ahead(&l->query, 0, part == LANES_OTHERS ? -l->node->set->steal_after_us : own_ahead(l, room),
-	    part != LANES_OTHERS && l->quiet ? QUIET_POLL_US : 0);
+	look_ahead(
+	    &l->query, 0, part_ahead(l, part, room), part < LANES_OTHERS && l->quiet ? QUIET_POLL_US : 0);
 	return ask(l, marks, c, found, err);
 }
 
@@ -128,16 +139,16 @@ any_for_now(const struct candidate *c, size_t n)
 /* Claims what is chosen of c[0..found) for the boss.  Returns how many were won. */
 static size_t
 claim_chosen(struct loader *l, int64_t incarnation, struct candidate *c, size_t found, size_t chosen,
-    struct room *room, bool stolen)
+    struct room *room, enum lanes_part part)
 {
-	int64_t wanted;
+	enum beginning begin;
 
 	loader_keep_chosen(c, found);
 	if (chosen == 0 || !node_may_act(l->node, incarnation, clock_boot_us()))
 		return 0;
-	wanted = loader_for_workers(l, c, chosen);
-	room->begins -= wanted;
-	return loader_claim(l, incarnation, c, chosen, room->begins >= 0, stolen);
+	room->begins -= loader_for_workers(l, c, chosen);
+	begin = part == LANES_URGENT ? BEGIN_NONE : room->begins >= 0 ? BEGIN_ALL : BEGIN_SOME;
+	return loader_claim(l, incarnation, c, chosen, begin, part == LANES_OTHERS);
 }
 
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK even if nothing was found. */
@@ -166,7 +177,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room *room, bool *
 	if (rc == RC_OK) {
 		*more_out = *more_out || settled > 0;
 		l->moved = settled > 0 || loader_moved(l, c, found, *room);
-		won = claim_chosen(l, incarnation, c, found, chosen, room, part == LANES_OTHERS);
+		won = claim_chosen(l, incarnation, c, found, chosen, room, part);
 		if (part == LANES_OTHERS && won == 0)
 			*more_out = false; /* another node is doing it */
 	}
@@ -282,6 +293,32 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 	return rc;
 }
 
+/* Once in a poll: of what has waited too long for crews without a free worker, as much as others give way
+ * to.  Of other nodes' shards too: they may have nothing that does. */
+static struct room
+urgent_room(struct loader *l, const struct wakeup *w)
+{
+	struct room room = w->taken;
+	bool now = w->now >= l->next_urgent_us;
+
+	room.timed = 0;
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		room.ready[i] = now && w->room.ready[i] <= 0 && room.urgent[i] > 0 ? room.urgent[i] : 0;
+	if (room_ready(&room) > 0)
+		l->next_urgent_us = w->now + l->node->set->poll_us;
+	return room;
+}
+
+static enum rc
+look_for_urgent(struct loader *l, struct room *room, struct err *err)
+{
+	bool more;
+
+	lanes_urgent(&l->lanes, room->ready, room->from_band, l->backoff.random >> 20, &l->query);
+	l->backoff.random = pgrab_mix64(l->backoff.random);
+	return l->query.n_lanes > 0 ? look_and_claim(l, LANES_URGENT, room, &more, err) : RC_OK;
+}
+
 static bool
 may_steal(const struct loader *l)
 {
@@ -291,12 +328,12 @@ may_steal(const struct loader *l)
 enum rc
 loader_look(struct loader *l, struct wakeup *w, struct err *err)
 {
-	struct room room = steal_room(l, w);
+	struct room room = steal_room(l, w), urgent = urgent_room(l, w);
 	bool nothing = false;
 	enum rc rc;
 
 	ASSERT_MINE(&l->only);
-	if (room_ready(&w->room) + w->room.timed <= 0)
+	if (room_ready(&w->room) + w->room.timed + room_ready(&urgent) <= 0)
 		return RC_OK;
 	rc = check_durable(l, err);
 	if (rc == RC_OK)
@@ -312,5 +349,7 @@ loader_look(struct loader *l, struct wakeup *w, struct err *err)
 		rc = look_at_own(l, w, err);
 	if (rc == RC_OK && !w->more && room_ready(&room) > 0 && may_steal(l))
 		rc = steal(l, w, err);
+	if (rc == RC_OK && room_ready(&urgent) > 0)
+		rc = look_for_urgent(l, &urgent, err);
 	return rc;
 }

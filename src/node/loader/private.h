@@ -73,6 +73,7 @@ struct loader {
 	int64_t next_full_us;
 	/* By crew: only the lanes of those that have room are looked at. */
 	int64_t next_steal_us[CREWS_MAX];
+	int64_t next_urgent_us;  /* when to look for what a run gives way to */
 	int64_t next_durable_us; /* when to ask whether at_most_once may be run here */
 	int64_t retry_us;        /* after a vain answer: not before this */
 	int64_t looked_us;       /* when the last look had ended */
@@ -115,10 +116,13 @@ size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct roo
 /* Settles what has misfired of these, except rows that another session has locked. */
 enum rc loader_settle_misfires(
     struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err);
-/* Claims n candidates, sorted by id, for the boss, who gets the runs won after each statement.  begin: there
- * are workers for all that is due, so it is started with its claim.  Returns how many. */
-size_t loader_claim(
-    struct loader *l, int64_t incarnation, const struct candidate *c, size_t n, bool begin, bool stolen);
+/* What is started with its claim: what a pool has room for, and what is instant if a worker is free soon; or
+ * all that is due, because there are workers for it. */
+enum beginning { BEGIN_NONE, BEGIN_SOME, BEGIN_ALL };
+/* Claims n candidates, sorted by id, for the boss, who gets the runs won after each statement.  Returns how
+ * many. */
+size_t loader_claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n,
+    enum beginning begin, bool stolen);
 /* How many of the n candidates are due, and for the worker threads? */
 int64_t loader_for_workers(const struct loader *l, const struct candidate *c, size_t n);
 

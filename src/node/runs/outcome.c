@@ -15,6 +15,8 @@ why_not(const struct run *r, enum pgrab_stop stop, const struct pgrab_result *re
 {
 	if (stop == PGRAB_STOP_SHUTDOWN)
 		return xstrdup("the node stopped before the run had ended (drain_timeout)");
+	if (stop == PGRAB_STOP_PREEMPTED)
+		return xstrdup("it gave way to more important work (preemptible)");
 	if (stop == PGRAB_STOP_TIMEOUT && atomic_load(&r->stop.stalled))
 		return xasprintf("it stalled: no output and no progress for %g s (stall_after)",
 		    (double)r->task.stall_us / (double)US_PER_S);
@@ -40,6 +42,8 @@ outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res
 		r->end.outcome = OUTCOME_TIMED_OUT;
 	else if (stop == PGRAB_STOP_CANCEL)
 		r->end.outcome = OUTCOME_CANCELLED;
+	else if (stop == PGRAB_STOP_PREEMPTED)
+		r->end.outcome = OUTCOME_PREEMPTED;
 	else if (stop == PGRAB_STOP_SHUTDOWN || stop == PGRAB_STOP_FENCED)
 		r->end.outcome = OUTCOME_LOST;
 	else
