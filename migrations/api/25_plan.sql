@@ -167,12 +167,37 @@ end $$;
 comment on function pgrab_internal.note_fires(pgrab_internal.task, timestamptz, text, text) is
   'Writes the history of the fires that are not run, from the planned one up to p_keep.';
 
+-- As far as it is known at that moment; that the nodes were busy is told by the history (why_late()).
+create or replace function pgrab_internal.misfire_why(t pgrab_internal.task) returns text
+language plpgsql stable as $$
+begin
+  return concat_ws('; ', 'no node could run it within misfire_after', (
+    select format(x.what, date_trunc('second', x.until))
+    from (
+      (select e.at as until, format('it was paused, and %s resumed it at %%s', e.role) as what
+      from pgrab.event e where e.task_id = t.id and e.what = 'resume' and e.at > t.fire_at
+      order by e.at desc limit 1)
+      union all
+      (select e.at, format('all tasks were paused, and %s resumed them at %%s', e.role)
+      from (select a.* from pgrab.event a where a.at > t.fire_at order by a.at desc limit 200) e
+      where e.what = 'resume_all' limit 1)
+      union all
+      select t.last_finished_at, 'its run before ended at %s'
+      union all
+      (select n.started_at, format('of the nodes that run it, %s has been up for longest, since %%s', n.name)
+      from pgrab.node n where n.live and t.kind = any (n.kinds) and n.labels @> t.require
+      order by n.started_at limit 1)) x
+    where x.until > t.fire_at order by x.until desc limit 1));
+end $$;
+comment on function pgrab_internal.misfire_why(pgrab_internal.task) is
+  'Why a fire was missed, for the history.';
+
 -- The task has been due for longer than misfire_after.  It keeps its place in the queue (due_at): having
 -- waited long must not send it to the end.
 create or replace function pgrab_internal.misfire_one(t pgrab_internal.task, p_now timestamptz) returns void
 language plpgsql as $$
 declare
-  c_why constant text := 'no node could run it within misfire_after';
+  c_why constant text := pgrab_internal.misfire_why(t);
   c_walks constant boolean := t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after';
   c_keep constant integer := case t.misfire when 'once' then 1 when 'all' then t.misfire_limit else 0 end;
   c_until constant timestamptz :=

@@ -54,25 +54,26 @@ comment on function pgrab_internal.late_until(pgrab_internal.run) is
   'What may have kept a run from its start, and until when.';
 
 -- In the middle of its wait.  Reads the first 200 runs that ended after that moment.
-create or replace function pgrab_internal.late_busy(r pgrab_internal.run) returns table (why text)
+create or replace function pgrab_internal.late_busy(r pgrab_internal.run, p_node text)
+returns table (why text)
 language sql stable
 begin atomic
-  select format('%s was busy: %s of %s', r.node, least(b.running, c.slots), c.slots)
+  select format('%s was busy: %s of %s', n.name, least(b.running, c.slots), c.slots)
   from pgrab.node n cross join lateral pgrab_tool.crew(n, r.kind) c
     cross join lateral (
-      select d.due + (coalesce(r.started_at, r.claimed_at) - d.due) / 2 as middle
+      select d.due + (coalesce(r.started_at, r.claimed_at, r.finished_at) - d.due) / 2 as middle
       from (select greatest(r.fire_at, r.created_at) as due) d) m
     cross join lateral (
       select count(*) as running
       from (
         select x.node, x.kind, coalesce(x.started_at, x.claimed_at) as began from pgrab.run x
         where x.finished_at > m.middle order by x.finished_at limit 200) x
-      where x.node = r.node and x.began <= m.middle
+      where x.node = p_node and x.began <= m.middle
         and (x.kind = 'http') = (r.kind = 'http')) b
-  where n.name = r.node and b.running >= c.slots;
+  where n.name = p_node and b.running >= c.slots;
 end;
-comment on function pgrab_internal.late_busy(pgrab_internal.run) is
-  'That the node which ran it had no worker free while it waited. No row: it had, or nobody knows.';
+comment on function pgrab_internal.late_busy(pgrab_internal.run, text) is
+  'That a node had no worker free while a run waited. No row: it had, or nobody knows.';
 
 create or replace function pgrab_internal.late_limit(r pgrab_internal.run) returns text
 language sql stable
@@ -92,7 +93,7 @@ begin atomic
   from (
     select r.claimed_at - greatest(r.fire_at, r.created_at) as free,
       r.started_at - greatest(r.claimed_at, r.fire_at, r.created_at) as held) w
-    left join lateral pgrab_internal.late_busy(r) b on true;
+    left join lateral pgrab_internal.late_busy(r, r.node) b on true;
 end;
 comment on function pgrab_internal.late_node(pgrab_internal.run) is
   'How long no node took a run, or its node let it wait.';
@@ -111,11 +112,18 @@ begin atomic
     order by x.until desc limit 1) u on true
     left join lateral pgrab_internal.late_node(row(r.*)::pgrab_internal.run) n on true
   where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished and r.attempt = 1
-    and coalesce(r.started_at, r.claimed_at) > r.fire_at + interval '2 s';
+    and coalesce(r.started_at, r.claimed_at) > r.fire_at + interval '2 s'
+  union all
+  select string_agg(b.why, ', ')
+  from pgrab.run r cross join lateral (
+    select n.name from pgrab.node n where r.kind = any (n.kinds) order by n.name limit 5) n
+    cross join lateral pgrab_internal.late_busy(row(r.*)::pgrab_internal.run, n.name) b
+  where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished and r.outcome = 'missed'
+  having count(*) > 0;
 end;
 comment on function pgrab_tool.why_late(bigint, bigint, timestamptz) is
-  'Why a run began more than two seconds late, from what was recorded. No row: it did not, or was no first '
-  'attempt.';
+  'Why a run began more than two seconds late, from what was recorded; of a fire that was missed, which '
+  'nodes were busy. No row: it did not, or was no first attempt.';
 
 create or replace function pgrab_tool.kept_at(
   p_id bigint, p_version bigint, p_finished timestamptz, p_at timestamptz)

@@ -1,6 +1,7 @@
 -- Schedules of tasks: the first fire, re-arming after a run, misfires, cancel and skip_next.
 begin;
-select plan(79);
+\ir nodes.inc
+select plan(83);
 set local timezone = 'UTC';
 
 -- the first fire
@@ -340,6 +341,30 @@ select is(
   (select outcome || ' ' || ended from pgrab.run where task_id = 3)
     || (select count(*) from pgrab.cancel_request where task_id = 3),
   'cancelled cancelled0', 'whoever ends the run sees that it was cancelled');
+
+
+-- why it was missed
+create function pg_temp.missed_why() returns text language sql as $$
+  update pgrab.task set due_at = now() - interval '5 hours', fire_at = now() - interval '5 hours',
+    run_at = now() - interval '5 hours', last_finished_at = null, last_outcome = null where id = 9901;
+  select pgrab_internal.misfire(array[t.id], array[t.version]) from pgrab.task t where t.id = 9901;
+  select split_part(r.error, '; ', 2) from pgrab.run r where r.task_id = 9901
+  order by r.finished_at desc, r.version desc, r.fire_at desc limit 1
+$$;
+insert into pgrab.task (id, kind, schedule, misfire) overriding system value
+values (9901, 'noop', '@every 1 day', 'skip');
+select is(pg_temp.missed_why(), '', 'nothing is known');
+insert into pgrab.node (id, name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every,
+  dead_after, started_at, incarnation, state, heartbeat_at)
+values (9901, 'late', 'h', 1, '1', 'id_hash', 2, '{noop}', '1 s', '1 hour', now() - interval '2 hours', 9911,
+  'up', now());
+select matches(pg_temp.missed_why(), '^of the nodes that run it, late has been up for longest, since 20',
+  'the node came later');
+insert into pgrab.event (at, what, role, task_id, task)
+values (now() - interval '1 hour', 'resume', 'anna', 9901, 'x');
+select matches(pg_temp.missed_why(), '^it was paused, and anna resumed it at 20', 'it was paused');
+insert into pgrab.event (what, role) values ('resume_all', 'ben');
+select matches(pg_temp.missed_why(), '^all tasks were paused, and ben resumed them at 20', 'all were paused');
 
 select * from finish();
 rollback;

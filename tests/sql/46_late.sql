@@ -1,7 +1,7 @@
 -- Why a run began late: each thing that the history knows, and nothing that it does not.
 begin;
 \ir nodes.inc
-select plan(12);
+select plan(13);
 insert into pgrab.node (id, name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every,
   dead_after, started_at, incarnation, state, heartbeat_at)
 values (1, 'n1', 'h', 1, '1', 'id_hash', 2, '{noop}', '1 s', '1 hour', now(), 11, 'up', now());
@@ -52,6 +52,13 @@ select g, 1, 'n1', now() - interval '2 h', now() - interval '2 h', now() - inter
 select is(pg_temp.late(14, -1, 100), 'n1 had it for 00:01:40; n1 was busy: 2 of 2', 'its node had no worker');
 insert into pgrab.event (at, what, role) select now() - interval '1 h' + interval '95 s', 'resume_all', 'ben';
 select is(pg_temp.late(21, 100, 101), 'all were paused; ben resumed them at TIME', 'a pause of all');
+
+insert into pgrab.run (task_id, version, fire_at, created_at, finished_at, attempt, outcome, kind, owner)
+values (22, 1, now() - interval '1 h', now() - interval '2 h', now() - interval '58 min', 0, 'missed', 'noop',
+  current_user);
+select is((select w.why from pgrab.run r cross join lateral
+    pgrab_tool.why_late(r.task_id, r.version, r.finished_at) w where r.task_id = 22), 'n1 was busy: 2 of 2',
+  'of a fire that was missed: who was busy');
 
 select * from finish();
 rollback;

@@ -368,6 +368,19 @@ def test_what_was_lost_with_a_node_is_counted_and_listed(db, nodes, serving):
     assert to in {a.get("href") for tag, a in Visitor(serve).get("/nodes").elements if tag == "a"}
 
 
+def test_a_missed_fire_is_told_with_its_time_and_why(db, nodes, serving):
+    task = db.add(kind="noop", name="nightly", schedule="0 3 * * *", misfire="skip", paused=True)
+    db.query("update pgrab.task set run_at = '2026-03-01 03:00Z' where id = %s", task)
+    nodes.start("n1", allow="noop")
+    db.query("select pgrab.resume(%s)", task)
+    db.wait("select exists (select from pgrab.run where outcome = 'missed')")
+    serve = serving()
+    for path in ("/history?outcome=missed", f"/tasks/{task}"):
+        told = "".join(Visitor(serve).get(path).words)
+        assert re.search(r"its fire of 2026-\d\d-\d\d 03:00:00\S*: no node could run it within misfire_after; it was paused, and \S+ resumed it at 20", told), told
+    assert any("nightly (%s) missed its fire of 2026-03-01 03:00:00" % task in w for w in attention(serve)[0])
+
+
 def test_a_task_is_found_from_every_page(db, serving):
     one = db.add(kind="noop", name="nightly report", key="n-1", run_at="2040-01-01")
     for _ in range(2):

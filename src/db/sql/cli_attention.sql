@@ -18,11 +18,11 @@ waiting as (
     select x.* from pgrab.waits x
     where x.waits_for not like '(%' and x.since <= statement_timestamp() and not x.paused limit 1000) w),
 missed as (
-  select m.task_id, m.at,
+  select m.task_id, m.at, m.detail ->> 'fire_at' as fire_at, m.detail ->> 'why' as why,
     coalesce(m.task, (select x.kind from pgrab.task x where x.id = m.task_id), 'task') as task,
     count(*) over () as all, row_number() over (order by m.at desc) as n
   from (
-    select e.task_id, e.task, e.at
+    select e.task_id, e.task, e.at, e.detail
     from (
       select x.* from pgrab.event x
       where x.at > statement_timestamp() - interval '1 hour' order by x.at desc limit 10000) e
@@ -101,8 +101,8 @@ from (
   from overdue o where o.n <= 6
   union all
   select 6, -m.n, 'missed', case when m.n <= 5
-      then format('%s (%s) missed a fire, recorded %s: no node could run it within misfire_after',
-        m.task, m.task_id, date_trunc('second', m.at))
+      then format('%s (%s) missed its fire of %s: %s', m.task, m.task_id,
+        date_trunc('second', m.fire_at::timestamptz), m.why)
     else format('%s more missed fires within the last hour: pgrab runs --outcome missed', m.all - 5) end,
     case when m.n <= 5 then m.task_id end, null
   from missed m where m.n <= 6
