@@ -246,3 +246,31 @@ comment on column pgrab.limits.failures is
   'How many runs in a row have failed. Null: break_after is not set.';
 comment on column pgrab.limits.broken_until is
   'It is broken: nothing starts before then, and after that one run at a time. Null: it is not.';
+
+create or replace function pgrab_tool.limit_users(p_most integer)
+returns table (key text, place text, task_id bigint, name text, node text, since timestamptz)
+language sql stable
+begin atomic
+  (select p.key, case when p.started then 'runs' else 'about to start' end, p.task_id,
+    p.name, n.name, date_trunc('second', p.at)
+  from (
+    select x.*, coalesce(t.name, t.key) as name, t.node_id,
+      row_number() over (partition by x.key order by x.started desc, x.at) as no
+    from (select y.* from pgrab.limit_place y where not y.over limit 20000) x
+      join pgrab.task t on t.id = any (array[x.task_id])) p
+    left join pgrab.node n on n.id = p.node_id
+  where p.no <= p_most)
+  union all
+  select u.key, 'in line', t.id, coalesce(t.name, t.key), null,
+    date_trunc('second', greatest(t.fire_at, t.created_at))
+  from (select x.key from pgrab.limit_use x where x.waits limit 100) u cross join lateral (
+    select y.*
+    from generate_series(1, 5) b(band) cross join lateral ( -- as limit_first()
+      select x.* from pgrab.task x
+      where x.limit_key = u.key and pgrab_internal.band(x.priority) = b.band and x.due_at is null
+        and not x.paused and x.status = 'scheduled'
+      order by x.fire_at limit p_most) y
+    order by y.fire_at - pgrab_internal.limit_band(y.priority) limit p_most) t;
+end;
+comment on function pgrab_tool.limit_users(integer) is
+  'Of each limit, p_most of the tasks that have its places, since when, and the first in line.';

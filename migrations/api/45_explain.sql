@@ -319,7 +319,8 @@ begin atomic
           else format(' The next start is at %s.', pgrab_internal.cut(s.next)) end
         || case when t.due_at is null then format(' It has been in line since %s; %s wait there.',
             pgrab_internal.cut(t.fire_at), case when w.before > 10000 then '10000+' else w.before::text end)
-          else '' end end,
+          else '' end
+        || coalesce(' Running under it: ' || h.names || '.', '') end,
     case v.verdict when 'blocked' then format('limit %s lets nothing run (max_running 0)', l.key)
       when 'waits' then case when b.until is null then format('waits for a place under limit %s', l.key)
         else format('limit %s %s', l.key, pgrab_internal.limit_after(x)) end end
@@ -328,6 +329,14 @@ begin atomic
     cross join lateral pgrab_internal.limit_broken(l, x) b(until)
     cross join lateral (select count(*) filter (where x.started and not x.over) as running
       from pgrab.limit_place x where x.key = t.limit_key) u
+    cross join lateral (
+      select string_agg(format('%s since %s', case when y.owner = t.owner
+          then concat_ws(' ', y.name, '#' || y.id) else 'a task of somebody else' end,
+        pgrab_internal.cut(x.at)), ', ' order by x.at) as names
+      from (
+        select z.* from pgrab.limit_place z
+        where p_all and z.key = t.limit_key and z.started and not z.over order by z.at limit 3) x
+        left join pgrab.task y on y.id = any (array[x.task_id])) h
     cross join lateral (select exists (select from pgrab.limit_place x
       where x.key = t.limit_key and x.task_id = t.id and not x.over) as kept) p
     cross join lateral (select count(*) as before from (

@@ -9,7 +9,8 @@
 #include "serve/page.h"
 #include "serve/route.h"
 
-#define PAGE_ROWS 50
+#define PAGE_ROWS  50
+#define LIMITS_MAX 200
 
 static void
 put_option(struct buf *o, const char *value, const char *label, const char *chosen)
@@ -217,11 +218,18 @@ static void
 limits(struct call *c, struct db *db)
 {
 	const char *params[] = {NULL};
-	PGresult *r = NULL;
+	PGresult *r = NULL, *users = NULL;
 
-	if (page_ask_shared(c, db, "cli_limits", 1, params, &r)) {
+	if (page_ask_shared(c, db, "cli_limits", 1, params, &r) &&
+	    page_ask_shared(c, db, "serve_limit_users", 0, NULL, &users)) {
 		page_begin(c, "Limits", true);
-		page_table(c, r, PQntuples(r), SAYS_NO_LIMITS, false);
+		page_table(
+		    c, r, PQntuples(r) < LIMITS_MAX ? PQntuples(r) : LIMITS_MAX, SAYS_NO_LIMITS, false);
+		if (PQntuples(r) > LIMITS_MAX)
+			buf_adds(&c->out, "<p class=\"dim\">The first 200: <code>pgrab limit</code> lists "
+					  "all.</p>\n");
+		page_heading(c, "Who has the places, and who is first in line");
+		page_table(c, users, PQntuples(users), "Nobody.", false);
 		page_heading(c, "Set a limit");
 		page_form(c, "/limits", "filter");
 		buf_adds(&c->out,
@@ -236,6 +244,7 @@ limits(struct call *c, struct db *db)
 		buf_adds(&c->out, "</form>\n");
 		page_end(c);
 	}
+	PQclear(users);
 	PQclear(r);
 }
 

@@ -381,6 +381,23 @@ def test_a_missed_fire_is_told_with_its_time_and_why(db, nodes, serving):
     assert any("nightly (%s) missed its fire of 2026-03-01 03:00:00" % task in w for w in attention(serve)[0])
 
 
+def test_a_limit_names_who_has_it_and_who_is_next(db, nodes, serving):
+    db.query("insert into pgrab.limit (key, max_running) values ('tape <b>', 1)")
+    has = db.add(kind="shell", name="backup", command="sleep 60", limit_key="tape <b>")
+    nodes.start("n1", allow="shell,noop")
+    db.wait("select status = 'running' from pgrab.task where id = %s", has)
+    first = db.add(kind="noop", name="restore", limit_key="tape <b>", priority=5)
+    db.add(kind="noop", name="check", limit_key="tape <b>")
+    db.wait("select count(*) = 2 from pgrab.task where due_at is null and limit_key is not null and status = 'scheduled'")
+    page = Visitor(serving()).get("/limits")
+    told = [w for w in page.words[page.words.index("Who has the places, and who is first in line"):] if w.strip()]
+    assert [w for w in told if w in ("runs", "in line", "backup", "restore", "check")] == [
+        "runs", "backup", "in line", "restore", "in line", "check"], told
+    assert {f"/tasks/{has}", f"/tasks/{first}"} <= {a.get("href") for tag, a in page.elements if tag == "a"}
+    assert re.search(r"Running under it: backup #%s since 20" % has, db.one(
+        "select detail from pgrab.explain(%s) where gate = 'limit'", first))
+
+
 def test_a_task_is_found_from_every_page(db, serving):
     one = db.add(kind="noop", name="nightly report", key="n-1", run_at="2040-01-01")
     for _ in range(2):
