@@ -48,6 +48,26 @@ end $$;
 comment on function pgrab_internal.explain_ended(bigint, bigint, text) is
   'The gates of a task that has ended, or was deleted.';
 
+-- Several transactions of one owner may run on a node: it is the one that began when the run did.
+create or replace function pgrab_internal.explain_lock(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'lock', 'waits', format('Session %s, which runs it, has waited since %s for a lock of session %s '
+    '(%s%s): let that commit, or select pg_terminate_backend(%s).', a.pid, pgrab_internal.cut(a.query_start),
+    b.pid, b.usename, ', ' || nullif(b.application_name, ''), b.pid), 'waits for a lock of session ' || b.pid
+  from (
+    select x.pid, x.query_start from pg_stat_activity x
+    where t.kind = 'sql' and x.datname = current_database() and x.usename = t.owner
+      and x.application_name = 'pgrab sql ' || t.incarnation and x.wait_event_type = 'Lock'
+      and x.xact_start between t.started_at - interval '1 s' and t.started_at + interval '2 s'
+    order by x.xact_start limit 1) a
+    join pg_stat_activity b on b.pid = any (pg_blocking_pids(a.pid))
+  order by b.xact_start limit 1;
+end;
+comment on function pgrab_internal.explain_lock(pgrab_internal.task) is
+  'The lock that a running statement waits for.';
+
 create or replace function pgrab_internal.explain_running(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
@@ -60,7 +80,9 @@ begin atomic
   union all
   select 'node', 'waits', 'Its node has died or is silent; others take the task over.', null
   where not exists (select from pgrab.node n
-    where n.id = t.node_id and n.incarnation = t.incarnation and n.live);
+    where n.id = t.node_id and n.incarnation = t.incarnation and n.live)
+  union all
+  select l.* from pgrab_internal.explain_lock(t) l;
 end;
 comment on function pgrab_internal.explain_running(pgrab_internal.task) is 'The gates of a running task.';
 

@@ -167,7 +167,7 @@ static bool
 ask_rest(struct call *c, struct db *db, struct parts *p)
 {
 	const char *id[] = {field(p->fields, "id")}, *last[] = {id[0], "100"}, *edits[] = {id[0], NULL, "50"},
-		   *chain[] = {id[0], NULL, "2000"}, *members[] = {id[0], "20"};
+		   *chain[] = {id[0], NULL, "2000"}, *members[] = {id[0], "10"};
 
 	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
 	       page_ask(c, db, "serve_chain_page", 3, chain, &p->links) &&

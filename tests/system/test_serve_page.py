@@ -398,6 +398,27 @@ def test_a_limit_names_who_has_it_and_who_is_next(db, nodes, serving):
         "select detail from pgrab.explain(%s) where gate = 'limit'", first))
 
 
+def test_a_batch_says_what_its_members_wait_for(db, nodes, serving):
+    db.query("create table public.contested (n int); insert into public.contested values (1)")
+    db.query("insert into pgrab.limit (key, max_running) values ('tape', 0)")
+    nodes.start("n1", allow="sql,noop")
+    batch = db.add(kind="batch", name="letters")
+    asks = db.add(kind="noop", name="asks", batch=batch, wait_for="approved")
+    line = db.add(kind="noop", name="line", batch=batch, limit_key="tape")
+    with db.connect(autocommit=False, application_name="somebody") as person:
+        person.execute("update public.contested set n = 2")
+        stuck = db.add(kind="sql", name="stuck", batch=batch, command="update public.contested set n = 3")
+        db.wait("select status = 'running' from pgrab.task where id = %s", stuck)
+        db.wait("select due_at is null and status = 'scheduled' from pgrab.task where id = %s", line)
+        db.wait("select exists (select from pgrab.explain(%s) where gate = 'lock')", stuck)
+        page = Visitor(serving()).get(f"/tasks/{batch}")
+        told = "".join(page.words)
+        assert f"has waited since" in told and f"for a lock of session {person.info.backend_pid} (" in told, told
+        assert "waits for signal 'approved'" in told and "limit tape lets nothing run" in told, told
+        assert {f"/tasks/{t}" for t in (asks, line, stuck)} <= {a.get("href") for tag, a in page.elements if tag == "a"}
+        person.rollback()
+
+
 def test_a_task_is_found_from_every_page(db, serving):
     one = db.add(kind="noop", name="nightly report", key="n-1", run_at="2040-01-01")
     for _ in range(2):
