@@ -20,7 +20,7 @@ from when import When
 from wire import Wire
 
 QUIET_S = 60    # to come to rest
-TIMES = {"heartbeat": "200ms", "fence_after": "1500ms", "dead_after": "5s", "kill_grace": "300ms", "drain_timeout": "1s", "workers": "6",
+TIMES = {"heartbeat": "200ms", "fence_after": "1500ms", "dead_after": "5s", "kill_grace": "300ms", "drain_timeout": "1s", "workers": "4", "preempt_after": "200ms", "steal_after": "500ms",
          "allow": "sql,noop,shell,http"}
 
 
@@ -208,9 +208,10 @@ def run_seed(cluster, seed, folder, kind=Arena):
     try:
         arena.run()
         starts, tasks = arena.load.starts(), arena.load.size()
-        runs = arena.db.one("select count(*) from pgrab.run")
+        runs, preempted = arena.db.query("select count(*) as runs, count(*) filter (where outcome = 'preempted') as preempted from pgrab.run")[0]
     finally:
         arena.close()
     return arena.faults, {"seconds": round(time.monotonic() - begun, 1), "faults": arena.counts.get("fault", 0), "cuts": arena.counts.get("cut", 0),
                           "kills": arena.counts.get("killed", 0), "handlers": arena.counts.get("handlers", 0),
-                          "server": arena.counts.get("crash", 0) + arena.counts.get("restart", 0), "tasks": tasks, "starts": starts, "runs": runs}
+                          "server": arena.counts.get("crash", 0) + arena.counts.get("restart", 0), "tasks": tasks, "starts": starts, "runs": runs,
+                          "preempted": preempted}

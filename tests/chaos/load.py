@@ -19,16 +19,19 @@ class Load:
 
     def insert(self, promise, name, conn=None, **columns):
         columns = {"name": name, "key": name, "backoff": "50 ms", "max_attempts": 100, **self.place(), **columns}
+        if columns.get("delivery") == "at_most_once":
+            columns.pop("preemptible", None)
         values = [json.dumps(v) if isinstance(v, dict) else v for v in columns.values()]
         (conn or self.db).query(f"insert into pgrab.task ({', '.join(columns)}) values ({', '.join(['%s'] * len(values))}) "
                                 "on conflict (key) do nothing", *values)
         self.promises[name] = promise
 
     def place(self):
-        """Some take turns, and some prefer nodes of which none may be there."""
+        """Some take turns, some prefer nodes of which none may be there, and some give way to others."""
         shared = {"share_key": self.rng.choice("xyz")} if self.rng.random() < 0.3 else {}
         preferred = {"prefer": {"site": self.rng.choice("ab")}, "failover_after": "1 s"} if self.rng.random() < 0.2 else {}
-        return {**shared, **preferred}
+        urgent = self.rng.choice([{"preemptible": True}, {"preemptible": True}, {"priority": 10}, {}])
+        return {**shared, **preferred, **urgent}
 
     def shell(self, promise, name, most=1.0, **columns):
         seconds = round(self.rng.uniform(0, most), 2)
