@@ -850,6 +850,49 @@ end $$;
 comment on function pgrab_internal.forecast_closed(bigint, timestamptz, timestamptz, bigint) is
   'The coming fires of one task while there are blackouts, p_limit at most, as of p_now.';
 
+-- As forecast_closed(), but with what comes to nothing.
+create or replace function pgrab_tool.coming(p_id bigint, p_limit integer)
+returns table (at timestamptz, becomes text)
+language sql stable
+begin atomic
+  with fire as materialized (
+    select row(t.*)::pgrab_internal.task as t, f.at,
+      lag(f.at, 1, greatest(statement_timestamp(), t.starts_at)) over (order by f.at) as before
+    from pgrab.task t cross join lateral (
+      select t.fire_at as at where t.fire_at > statement_timestamp()
+      union all
+      select x.at from pgrab_internal.fires_on(t.schedule, t.timezone,
+        greatest(statement_timestamp(), t.fire_at), coalesce(t.ends_at, 'infinity'), t.calendar,
+        t.on_closed) x(at)
+      limit p_limit) f
+    where t.id = p_id and t.schedule is not null and t.schedule !~ '^@after'),
+  shut as materialized (
+    select f.t, f.at, w.name, w.action, w.ends_at, pgrab_internal.closure_why(w) as why,
+      row_number() over (partition by w.name, w.ends_at order by f.at) as n
+    from fire f cross join lateral pgrab_internal.closed_by(pgrab_internal.without_run(f.t),
+      f.at + pgrab_internal.jitter_of((f.t).id, (f.t).jitter)) w)
+  (select s.at, case when s.action = 'skip' then 'skipped: ' || s.why
+      when s.name is not null and s.n > 1 and (s.t).misfire <> 'all'
+        and s.ends_at - s.at > (s.t).misfire_after then format('the run behind %s stands for it', s.why)
+      when s.name is not null
+        then format('held until %s: %s', pgrab_internal.cut(s.ends_at), s.why)
+      when (s.t).calendar is not null and (s.t).on_closed <> 'skip'
+        and pgrab.next_fire((s.t).schedule, (s.t).timezone, s.at - interval '1 us') <> s.at
+        then format('moved to the %s open day of calendar %s', (s.t).on_closed, (s.t).calendar) end
+  from shut s)
+  union all
+  (select c.fire, 'not run: ' || c.why
+  from fire f cross join lateral (
+    select x.fire, x.why from pgrab_internal.fires_closed((f.t).schedule, (f.t).timezone, f.before, f.at,
+      (f.t).calendar, (f.t).on_closed) x
+    limit p_limit) c
+  where (f.t).calendar is not null)
+  order by 1 limit 3 * p_limit;
+end;
+comment on function pgrab_tool.coming(bigint, integer) is
+  'The next fires of a schedule, p_limit that are not on closed days, and what a blackout or its calendar '
+  'makes of each. Null: nothing.';
+
 create or replace function pgrab.forecast(p_horizon interval default '1 day', p_limit integer default 10000)
 returns table (fire_at timestamptz, task_id bigint, name text, kind text, schedule text, node text,
   ends_at timestamptz)
