@@ -36,6 +36,9 @@ void page_rows(struct call *c, const PGresult *r, int from, int to);
 /* A value as a table shows it: a link for a task's number, a word with its colour for a status. */
 void page_value(struct call *c, const char *column, const char *value);
 
+/* One <option> of a choice. */
+void page_option(struct buf *o, const char *value, const char *label, const char *chosen);
+
 /* An <h2>; text is ours, not a user's. */
 void page_heading(struct call *c, const char *text);
 
@@ -45,6 +48,13 @@ void page_back(struct call *c, const char *to);
 /* page_task.c */
 void page_task(struct call *c, struct db *db);
 void page_find(struct call *c, struct db *db);
+/* page_lists.c */
+void page_tasks(struct call *c, struct db *db);
+void page_history(struct call *c, struct db *db);
+void page_late(struct call *c, struct db *db);
+void page_failing(struct call *c, struct db *db);
+void page_overdue(struct call *c, struct db *db);
+void page_waiting(struct call *c, struct db *db);
 /* page_overview.c */
 void page_overview(struct call *c, struct db *db);
 /* page_time.c */

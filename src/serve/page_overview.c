@@ -24,7 +24,7 @@ put_cards(struct call *c, const PGresult *r)
 	    {"running", "running", "", "/tasks?status=running"}, {"due", "due", "", NULL},
 	    {"late", "late", "warn", "#late"}, {"oldest_late", "late for up to", "warn", NULL},
 	    {"parked", "parked", "bad", "/tasks?status=parked"}, {"failing", "failing", "bad", "#failing"},
-	    {"overdue", "overdue", "bad", NULL}, {"waiting", "waiting", "", "#waiting"},
+	    {"overdue", "overdue", "bad", "/overdue"}, {"waiting", "waiting", "", "#waiting"},
 	    {"runs_1m", "runs, last minute", "", NULL}, {"failed_1m", "failed, last minute", "bad", NULL},
 	    {"runs_1h", "runs, last hour", "", "/history"},
 	    {"failed_1h", "failed, last hour", "bad", "/history?outcome=failed"}};
@@ -117,12 +117,13 @@ put_list(struct call *c, const char *heading, const PGresult *r, const char *not
 
 /* A list that a card leads to; nothing when it is empty. */
 static void
-put_part(struct call *c, const char *id, const char *heading, const PGresult *r)
+put_part(struct call *c, const char *id, const char *heading, const PGresult *r, const char *all)
 {
 	if (PQntuples(r) == 0)
 		return;
 	buf_addf(&c->out, "<h2 id=\"%s\">%s</h2>\n", id, heading);
 	page_table(c, r, PQntuples(r), "", false);
+	buf_addf(&c->out, "<p><a href=\"%s\">All of them</a></p>\n", all);
 }
 
 /* Whose slots are in use. */
@@ -146,7 +147,7 @@ void
 page_overview(struct call *c, struct db *db)
 {
 	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
-				 *const late_args[] = {"8", "40"}, *const all[] = {NULL},
+				 *const late_args[] = {"40"}, *const all[] = {NULL},
 				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"}, *const none[] = {"0"};
 	PGresult *r[12] = {NULL};
 
@@ -160,20 +161,22 @@ page_overview(struct call *c, struct db *db)
 	    page_ask_shared(c, db, "serve_crews", 0, NULL, &r[7]) &&
 	    page_ask_shared(c, db, "serve_day", 0, NULL, &r[8]) &&
 	    page_ask_shared(c, db, "serve_blackouts", 0, NULL, &r[9]) &&
-	    page_ask_shared(c, db, "cli_top_late", 2, late_args, &r[10]) &&
-	    page_ask_shared(c, db, "serve_waits", 0, NULL, &r[11])) {
+	    page_ask_shared(c, db, "serve_late_groups", 1, late_args, &r[10]) &&
+	    page_ask_shared(c, db, "serve_waits", 1, failing_args, &r[11])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
 		put_attention(c, r[1], r[0]);
-		put_part(c, "late", "Late, the oldest first", r[10]);
+		put_part(c, "late", "Late, by their first reason", r[10], "/late");
 		if (PQntuples(r[9]) > 0)
 			put_list(c, "Blackouts", r[9], "");
 		page_rates(c, r[5], "Runs of the last hour", "minute");
 		page_rates(c, r[6], "Runs of the last day", "hour");
 		buf_adds(&c->out, "<div id=\"failing\">");
 		put_list(c, "Failing", r[2], "No task fails.");
+		if (PQntuples(r[2]) > 0)
+			buf_adds(&c->out, "<p><a href=\"/failing\">All of them</a></p>\n");
 		buf_adds(&c->out, "</div>\n");
-		put_part(c, "waiting", "Waits for a signal, an answer or members", r[11]);
+		put_part(c, "waiting", "Waits for a signal, an answer or members", r[11], "/waiting");
 		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
 		page_load(c, r[8]);
 		put_list(c, "Nodes", r[3], SAYS_NO_NODES);

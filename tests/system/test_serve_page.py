@@ -8,7 +8,8 @@ import pytest
 from cluster import wait_until
 
 HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(2)>\"'&\u202e"
-PAGES = ["/", "/tasks", "/history", "/timeline", "/month", "/chains", "/nodes", "/limits", "/blackouts", "/new", "/login"]
+PAGES = ["/", "/tasks", "/history", "/timeline", "/month", "/chains", "/nodes", "/limits", "/blackouts", "/late",
+         "/failing", "/overdue", "/waiting", "/new", "/login"]
 
 
 class Reader(html.parser.HTMLParser):
@@ -417,6 +418,25 @@ def test_a_batch_says_what_its_members_wait_for(db, nodes, serving):
         assert "waits for signal 'approved'" in told and "limit tape lets nothing run" in told, told
         assert {f"/tasks/{t}" for t in (asks, line, stuck)} <= {a.get("href") for tag, a in page.elements if tag == "a"}
         person.rollback()
+
+
+def test_all_late_tasks_are_listed_and_their_reasons_first(db, serving):
+    db.query("insert into pgrab.task (kind, name, run_at, require) select 'noop', 'task ' || g, now() - interval '1 min', "
+             "jsonb_build_object('disk', case when g < 4 then 'tape' else 'ssd' end) from generate_series(1, 130) g")
+    db.query("insert into pgrab.task (kind, name, wait_for) select 'noop', 'asks ' || g, 'go' from generate_series(1, 12) g")
+    visitor, path, seen = Visitor(serving()), "/late", set()
+    page = visitor.get("/")
+    links = {a.get("href") for tag, a in page.elements if tag == "a"}
+    assert {"/late", "/waiting"} <= links, links
+    assert any("or more" in w for w in page.words) and "first reason" in page.words
+    while path:
+        page = visitor.get(path)
+        seen |= {w for w in page.words if w.startswith("task ")}
+        path = next((a["href"] for tag, a in page.elements if a.get("rel") == "next"), None)
+    assert seen - {"task id"} == {f"task {g}" for g in range(1, 131)}
+    assert "asks 12" in visitor.get("/waiting").words
+    assert "No task fails." in visitor.get("/failing").words and "No task is overdue." in visitor.get("/overdue").words
+    assert "No task is late." in visitor.get("/late?cursor=99999999").words
 
 
 def test_a_task_is_found_from_every_page(db, serving):

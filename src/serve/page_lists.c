@@ -1,0 +1,196 @@
+/* The pages that list tasks and runs. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "db/report.h"
+#include "serve/escape.h"
+#include "serve/page.h"
+
+#define PAGE_ROWS 50
+#define LATE_MAX  "10000"
+
+/* What a list can be searched by: words to choose from; NULL: anything. */
+struct filter {
+	const char *name, *label;
+	const char *const *values;
+};
+
+static void
+put_filter(struct call *c, const struct filter *f)
+{
+	const char *given = call_query(c, f->name);
+
+	if (f->values == NULL) {
+		buf_addf(&c->out, "<label>%s <input name=\"%s\" value=\"", f->label, f->name);
+		html_text(&c->out, given == NULL ? "" : given);
+		buf_adds(&c->out, "\"></label>\n");
+		return;
+	}
+	buf_addf(&c->out, "<label>%s <select name=\"%s\">", f->label, f->name);
+	page_option(&c->out, "", "any", given);
+	for (const char *const *v = f->values; *v != NULL; v++)
+		page_option(&c->out, *v, *v, given);
+	buf_adds(&c->out, "</select></label>\n");
+}
+
+/* The head of a list, with a form to search it; ended by one without a name. */
+static void
+begin_list(struct call *c, const char *title, const struct filter *filters)
+{
+	page_begin(c, title, true);
+	buf_adds(&c->out, "<form class=\"filter\" role=\"search\">");
+	for (const struct filter *f = filters; f->name != NULL; f++)
+		put_filter(c, f);
+	buf_adds(&c->out, "<button>Search</button></form>\n");
+}
+
+static int
+rows_shown(struct call *c, const PGresult *r)
+{
+	int n = PQntuples(r) - call_search_cut(c, r);
+
+	return n > PAGE_ROWS ? PAGE_ROWS : n;
+}
+
+/* One row more than is shown means that there is another page: the same query, with another cursor. */
+static void
+put_next_page(struct call *c, const PGresult *r)
+{
+	int last = c->searched != NULL ? PQntuples(r) - 1 : PAGE_ROWS - 1;
+	char *next;
+
+	if (c->searched == NULL && PQntuples(r) <= PAGE_ROWS)
+		return;
+	buf_adds(&c->out, "<p>");
+	if (c->searched != NULL)
+		buf_addf(&c->out, "Searched %s. ", c->searched);
+	next = call_next(c, db_text(r, last, PQfnumber(r, "cursor")));
+	buf_adds(&c->out, "<a rel=\"next\" href=\"");
+	html_text(&c->out, next);
+	buf_addf(&c->out, "\">%s</a></p>\n", c->searched != NULL ? "Search on" : "Older");
+	free(next);
+}
+
+/* A search matches anywhere in the name. */
+static char *
+pattern_of(const char *text)
+{
+	return text == NULL ? NULL : xasprintf("%%%s%%", text);
+}
+
+static void
+put_bulk_actions(struct call *c)
+{
+	static const char *const actions[] = {
+	    "pause", "resume", "run-now", "retry", "cancel", "skip-next", "delete", NULL};
+
+	buf_adds(&c->out, "<p class=\"actions\">With those chosen: ");
+	for (const char *const *a = actions; *a != NULL; a++)
+		page_button(c, "action", *a, *a);
+	buf_adds(&c->out, "</p><input type=\"hidden\" name=\"back\" value=\"");
+	html_text(&c->out, c->uri);
+	buf_adds(&c->out, "\">");
+}
+
+void
+page_tasks(struct call *c, struct db *db)
+{
+	static const char *const statuses[] = {
+	    "waiting", "scheduled", "claimed", "running", "parked", "done", "cancelled", "skipped", NULL};
+	static const struct filter filters[] = {{"q", "Name", NULL}, {"status", "Status", statuses},
+	    {"kind", "Kind", NULL}, {"node", "Node", NULL}, {"source", "Source", NULL}, {NULL, NULL, NULL}};
+	char *like = pattern_of(call_query(c, "q"));
+	const char *params[] = {call_query(c, "status"), call_query(c, "kind"), like, NULL,
+	    call_query(c, "node"), call_query(c, "source"), call_query(c, "cursor"), "51"};
+	PGresult *r = NULL;
+
+	if (page_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
+		begin_list(c, "Tasks", filters);
+		page_form(c, "/tasks", "bulk");
+		page_table(c, r, rows_shown(c, r), SAYS_NO_TASKS, true);
+		if (PQntuples(r) > 0)
+			put_bulk_actions(c);
+		buf_adds(&c->out, "</form>\n");
+		put_next_page(c, r);
+		page_end(c);
+	}
+	PQclear(r);
+	free(like);
+}
+
+void
+page_history(struct call *c, struct db *db)
+{
+	static const char *const outcomes[] = {
+	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited", NULL};
+	static const struct filter filters[] = {{"q", "Name", NULL}, {"task", "Task", NULL},
+	    {"outcome", "Outcome", outcomes}, {"node", "Node", NULL},
+	    {"started_since", "Started since", NULL}, {"started_until", "until", NULL}, {NULL, NULL, NULL}};
+	char *like = pattern_of(call_query(c, "q")), since[MOMENT_MAX], until[MOMENT_MAX];
+	const char *params[] = {call_query(c, "task"), call_query(c, "outcome"), like, NULL,
+	    call_query(c, "node"), NULL, NULL, NULL, call_moment(c, "started_since", since),
+	    call_moment(c, "started_until", until), call_query(c, "cursor"), "51"};
+	PGresult *r = NULL;
+
+	if (page_ask_shared(c, db, "serve_runs_page", 12, params, &r)) {
+		begin_list(c, "History", filters);
+		page_table(c, r, rows_shown(c, r), SAYS_NO_RUNS, false);
+		put_next_page(c, r);
+		page_end(c);
+	}
+	PQclear(r);
+	free(like);
+}
+
+void
+page_late(struct call *c, struct db *db)
+{
+	long behind = call_query(c, "cursor") == NULL ? 0 : strtol(call_query(c, "cursor"), NULL, 10);
+	char after[24];
+	const char *params[] = {LATE_MAX, after, "51"};
+	PGresult *r = NULL;
+
+	snprintf(after, sizeof after, "%ld", behind);
+	if (page_ask_shared(c, db, "serve_late", 3, params, &r)) {
+		page_begin(c, "Late tasks, the oldest first", true);
+		page_table(c, r, rows_shown(c, r), "No task is late.", false);
+		put_next_page(c, r);
+		page_end(c);
+	}
+	PQclear(r);
+}
+
+static void
+put_all(struct call *c, struct db *db, const char *title, const char *sql, const char *nothing)
+{
+	const char *params[] = {"200"};
+	PGresult *r = NULL;
+
+	if (page_ask_shared(c, db, sql, 1, params, &r)) {
+		page_begin(c, title, true);
+		page_table(c, r, PQntuples(r), nothing, false);
+		if (PQntuples(r) == 200)
+			buf_adds(&c->out, "<p class=\"dim\">The first 200.</p>\n");
+		page_end(c);
+	}
+	PQclear(r);
+}
+
+void
+page_failing(struct call *c, struct db *db)
+{
+	put_all(c, db, "Failing tasks", "serve_failing", "No task fails.");
+}
+
+void
+page_overdue(struct call *c, struct db *db)
+{
+	put_all(c, db, "Overdue tasks", "serve_overdue", "No task is overdue.");
+}
+
+void
+page_waiting(struct call *c, struct db *db)
+{
+	put_all(c, db, "Waits for a signal, an answer or members", "serve_waits", "Nothing waits for these.");
+}
