@@ -93,9 +93,10 @@ comment on function pgrab_tool.in_line() is 'Tasks that are due and wait for a p
 
 create or replace function pgrab_internal.brief(p_text text, p_length integer) returns text
 language sql immutable parallel safe
-return left(regexp_replace(p_text, '[[:cntrl:]]+', ' ', 'g'), p_length);
+return regexp_replace(left(regexp_replace(p_text, '[[:cntrl:]]+', ' ', 'g'), p_length + 1),
+  '^(.{' || p_length - 3 || '}).{4}$', '\1...');
 comment on function pgrab_internal.brief(text, integer) is
-  'The beginning of a text as one line without control characters.';
+  'The beginning of a text as one line without control characters; ... at its end: there is more.';
 
 create or replace view pgrab.tasks as
 select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,

@@ -26,7 +26,7 @@ page_ask(struct call *c, struct db *db, const char *sql, int n, const char *cons
 bool page_ask_shared(
     struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
 
-/* A table of all columns; without rows, the sentence `nothing`.  checks: a box per row,
+/* page_table.c.  A table of all columns; without rows, the sentence `nothing`.  checks: a box per row,
  * named task, for bulk actions. */
 void page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks);
 
@@ -47,6 +47,7 @@ void page_back(struct call *c, const char *to);
 
 /* page_task.c */
 void page_task(struct call *c, struct db *db);
+void page_run(struct call *c, struct db *db);
 void page_find(struct call *c, struct db *db);
 /* page_lists.c */
 void page_tasks(struct call *c, struct db *db);

@@ -180,7 +180,7 @@ put_all(struct call *c, struct db *db, const char *title, const char *sql, const
 void
 page_failing(struct call *c, struct db *db)
 {
-	put_all(c, db, "Failing tasks", "serve_failing", "No task fails.");
+	put_all(c, db, "Failing tasks", "serve_failing_page", "No task fails.");
 }
 
 void

@@ -153,7 +153,7 @@ page_overview(struct call *c, struct db *db)
 
 	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
 	    page_ask_shared(c, db, "cli_attention", 1, none, &r[1]) &&
-	    page_ask_shared(c, db, "serve_failing", 1, failing_args, &r[2]) &&
+	    page_ask_shared(c, db, "serve_failing_page", 1, failing_args, &r[2]) &&
 	    page_ask_shared(c, db, "cli_nodes", 1, all, &r[3]) &&
 	    page_ask_shared(c, db, "cli_forecast", 2, coming_args, &r[4]) &&
 	    page_ask_shared(c, db, "serve_rates", 1, hour, &r[5]) &&

@@ -10,7 +10,8 @@
 static bool
 has_place(const char *name)
 {
-	static const char *const own[] = {"output", "attempts", "chain", "steps", "command", "args", NULL};
+	static const char *const own[] = {
+	    "output", "error", "attempts", "chain", "steps", "command", "args", NULL};
 
 	for (const char *const *o = own; *o != NULL; o++) {
 		if (strcmp(*o, name) == 0)
@@ -251,6 +252,33 @@ page_task(struct call *c, struct db *db)
 	PQclear(p.output);
 	PQclear(p.batch);
 	PQclear(p.members);
+}
+
+/* One run, with all of its error and output. */
+void
+page_run(struct call *c, struct db *db)
+{
+	const char *which[] = {c->part[0], c->part[1]};
+	struct buf title = {0};
+	struct err err = {0};
+	PGresult *r = NULL;
+	enum rc rc = report_fields(db, "serve_run", 2, which, &r, &err);
+
+	if (rc != RC_OK) {
+		call_failed(c, rc, &err);
+	} else if (PQntuples(r) == 0) {
+		call_problem(
+		    c, 404, "there is no such run", "/history lists those that the history still has.");
+	} else {
+		buf_addf(&title, "Run of task %s", field(r, "task_id"));
+		page_begin(c, buf_str(&title), false);
+		put_fields(c, r);
+		put_block(c, "Error", field(r, "error"));
+		put_block(c, "Output", field(r, "output"));
+		page_end(c);
+	}
+	PQclear(r);
+	buf_fini(&title);
 }
 
 /* The search in the header: one task by its id, key or name, or the list of those with such a name. */

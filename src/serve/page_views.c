@@ -228,6 +228,7 @@ const struct route page_routes[] = {
     SHOW("/tasks", page_tasks),
     ACT("/tasks", page_act_tasks),
     SHOW("/tasks/*", page_task),
+    SHOW("/tasks/*/runs/*", page_run),
     SHOW("/find", page_find),
     ACT("/tasks/*/signal", page_act_signal),
     ACT("/tasks/*/answer", page_act_answer),

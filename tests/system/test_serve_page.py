@@ -439,6 +439,25 @@ def test_all_late_tasks_are_listed_and_their_reasons_first(db, serving):
     assert "No task is late." in visitor.get("/late?cursor=99999999").words
 
 
+def test_an_error_that_is_cut_leads_to_all_of_it(db, nodes, serving):
+    task = db.add(kind="shell", name="long", command="printf 'x%.0s' $(seq 800) >&2; echo ' <end>' >&2; exit 1", max_attempts=1)
+    db.query("insert into pgrab.run (task_id, version, fire_at, finished_at, created_at, attempt, outcome, error, kind, owner) "
+             "values (999, 7, now(), now(), now(), 1, 'failed', repeat('é', 500) || ' the end <b>', 'noop', 'x')")
+    nodes.start("n1", allow="shell")
+    db.wait_run(task)
+    visitor = Visitor(serving())
+    page = visitor.get("/history?task=999")
+    more = [a for tag, a in page.elements if tag == "a" and a.get("aria-label") == "all of it"]
+    assert [a["href"] for a in more] == ["/tasks/999/runs/7"] and more[0]["title"].startswith("é" * 400), more
+    assert "…" in page.words and not any("the end" in w for w in page.words)
+    assert any("the end <b>" in w for w in visitor.get("/tasks/999/runs/7").words)
+    version = db.one("select version from pgrab.run where task_id = %s", task)
+    assert f"/tasks/{task}/runs/{version}" in {a.get("href") for tag, a in visitor.get(f"/tasks/{task}").elements if tag == "a"}
+    assert any("<end>" in w for w in visitor.get(f"/tasks/{task}/runs/{version}").words)
+    visitor.get("/tasks/999/runs/8", 404)
+    visitor.get("/tasks/999/runs/x", 400)
+
+
 def test_a_task_is_found_from_every_page(db, serving):
     one = db.add(kind="noop", name="nightly report", key="n-1", run_at="2040-01-01")
     for _ in range(2):

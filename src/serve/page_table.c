@@ -1,0 +1,222 @@
+/* Tables of rows: where values lead, and how they are shown. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "serve/escape.h"
+#include "serve/page.h"
+
+#define CELL_MAX  300 /* bytes of a value in a table; the page that it leads to has it whole */
+#define TITLE_MAX 1000
+
+static bool
+is_one_of(const char *column, const char *const *names)
+{
+	for (; *names != NULL; names++) {
+		if (strcmp(column, *names) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* At most so many bytes, and no half character. */
+static void
+put_first(struct buf *out, const char *value, size_t most)
+{
+	size_t n = strnlen(value, most + 1);
+	char *copy;
+
+	for (n = n > most ? most : n; n > 0 && (value[n] & 0xc0) == 0x80; n--)
+		;
+	copy = xmemdup0(value, n);
+	html_text(out, copy);
+	free(copy);
+}
+
+/* "2026-11-22 03:00:00.123456+00": the page says once that its times are UTC, and to the second is enough. */
+static bool
+is_time(const char *value)
+{
+	static const char form[] = "dddd-dd-dd dd:dd:dd";
+	size_t n = sizeof form - 1;
+
+	for (size_t i = 0; i < n; i++) {
+		if (form[i] == 'd' ? value[i] < '0' || value[i] > '9' : value[i] != form[i])
+			return false;
+	}
+	value += n + strspn(value + n, ".0123456789");
+	return strcmp(value, "+00") == 0;
+}
+
+void
+page_value(struct call *c, const char *column, const char *value)
+{
+	static const char *const ids[] = {"id", "task_id", NULL}, *const chains[] = {"root", NULL};
+	static const char *const states[] = {"status", "outcome", "state", "verdict", "last_outcome", NULL};
+	static const char *const letters = "abcdefghijklmnopqrstuvwxyz_";
+
+	if (is_one_of(column, ids) || is_one_of(column, chains)) {
+		buf_adds(&c->out, is_one_of(column, ids) ? "<a href=\"/tasks/" : "<a href=\"/chains/");
+		html_url(&c->out, value);
+		buf_adds(&c->out, "\">");
+		html_text(&c->out, value);
+		buf_adds(&c->out, "</a>");
+	} else if (is_one_of(column, states) && *value != '\0' && value[strspn(value, letters)] == '\0') {
+		buf_addf(&c->out, "<span class=\"s s-%s\">%s</span>", value, value);
+	} else if (is_time(value)) {
+		buf_add(&c->out, value, strlen("2026-11-22 03:00:00"));
+	} else {
+		html_text(&c->out, value);
+	}
+}
+
+/* How many to show: the last column may be where the next page begins, which is not shown. */
+static int
+columns(const PGresult *r)
+{
+	return PQfnumber(r, "cursor") < 0 ? PQnfields(r) : PQfnumber(r, "cursor");
+}
+
+/* Where the value of a column leads: a path, and the column of what follows it. */
+static const struct {
+	const char *column, *path, *of;
+} leads[] = {{"name", "/tasks/", "id"}, {"name", "/tasks/", "task_id"}, {"task", "/tasks/", "id"},
+    {"task", "/tasks/", "task_id"}, {"lost", "/history?outcome=lost&amp;node=", "node"}};
+
+/* Returns what follows the path, or NULL: it leads nowhere. */
+static const char *
+lead_of(const PGresult *r, int row, int col, const char **path)
+{
+	for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
+		int of = PQfnumber(r, leads[i].of);
+
+		*path = leads[i].path;
+		if (of < 0 || strcmp(leads[i].column, PQfname(r, col)) != 0)
+			continue;
+		if (*db_text(r, row, of) != '\0' && *db_text(r, row, col) != '\0')
+			return db_text(r, row, of);
+	}
+	return NULL;
+}
+
+/* The page of the run that a row is about. */
+static bool
+put_run_path(struct buf *o, const PGresult *r, int row)
+{
+	int task = PQfnumber(r, "task_id"), version = PQfnumber(r, "version");
+
+	if (task < 0 || version < 0)
+		return false;
+	buf_addf(o, "/tasks/%s/runs/%s", db_text(r, row, task), db_text(r, row, version));
+	return true;
+}
+
+/* What is too long for a table: its beginning, and where all of it is. */
+static void
+put_cut(struct call *c, const PGresult *r, int row, const char *value)
+{
+	int id = PQfnumber(r, "id") < 0 ? PQfnumber(r, "task_id") : PQfnumber(r, "id");
+	struct buf path = {0};
+
+	if (!put_run_path(&path, r, row) && id >= 0)
+		buf_addf(&path, "/tasks/%s", db_text(r, row, id));
+	put_first(&c->out, value, CELL_MAX);
+	buf_addf(&c->out, "<%s%s%s title=\"", path.len > 0 ? "a href=\"" : "span", buf_str(&path),
+	    path.len > 0 ? "\" aria-label=\"all of it\"" : "");
+	put_first(&c->out, value, TITLE_MAX);
+	buf_addf(&c->out, "\">…</%s>", path.len > 0 ? "a" : "span");
+	buf_fini(&path);
+}
+
+static void
+put_cell(struct call *c, const PGresult *r, int row, int col)
+{
+	const char *value = db_text(r, row, col), *path, *to = lead_of(r, row, col, &path);
+	size_t indent = to != NULL ? strspn(value, " ") : 0; /* of a tree */
+	struct buf run = {0};
+
+	buf_add(&c->out, value, indent);
+	if (strcmp(PQfname(r, col), "outcome") == 0 && put_run_path(&run, r, row)) {
+		path = buf_str(&run);
+		to = "";
+	}
+	if (to == NULL && strlen(value) > CELL_MAX) {
+		put_cut(c, r, row, value);
+		return;
+	}
+	if (to != NULL) {
+		buf_addf(&c->out, "<a href=\"%s", path);
+		html_url(&c->out, to);
+		buf_adds(&c->out, "\">");
+	}
+	page_value(c, PQfname(r, col), value + indent);
+	if (to != NULL)
+		buf_adds(&c->out, "</a>");
+	buf_fini(&run);
+}
+
+/* One of our names, in words for people. */
+static void
+put_words(struct buf *out, const char *name)
+{
+	for (; *name != '\0'; name++)
+		buf_addc(out, *name == '_' ? ' ' : *name);
+}
+
+static void
+put_row(struct call *c, const PGresult *r, int row, bool checks)
+{
+	struct buf *o = &c->out;
+
+	buf_adds(o, "<tr>");
+	if (checks) {
+		buf_adds(o, "<td><input type=\"checkbox\" name=\"task\" value=\"");
+		html_text(o, db_text(r, row, 0));
+		buf_adds(o, "\" aria-label=\"Task ");
+		html_text(o, db_text(r, row, 0));
+		buf_adds(o, "\"></td>");
+	}
+	for (int col = 0; col < columns(r); col++) {
+		buf_adds(o, "<td data-label=\"");
+		put_words(o, PQfname(r, col));
+		buf_adds(o, "\">");
+		put_cell(c, r, row, col);
+		buf_adds(o, "</td>");
+	}
+	buf_adds(o, "</tr>\n");
+}
+
+/* Rows [from, to). */
+static void
+put_table(struct call *c, const PGresult *r, int from, int to, bool checks)
+{
+	struct buf *o = &c->out;
+
+	buf_adds(o, "<div class=\"wide\"><table>\n<thead><tr>");
+	if (checks)
+		buf_adds(o, "<th scope=\"col\"><span class=\"hidden\">choose</span></th>");
+	for (int col = 0; col < columns(r); col++) {
+		buf_adds(o, "<th scope=\"col\">");
+		put_words(o, PQfname(r, col));
+		buf_adds(o, "</th>");
+	}
+	buf_adds(o, "</tr></thead>\n<tbody>\n");
+	for (int row = from; row < to; row++)
+		put_row(c, r, row, checks);
+	buf_adds(o, "</tbody></table></div>\n");
+}
+
+void
+page_table(struct call *c, const PGresult *r, int rows, const char *nothing, bool checks)
+{
+	if (rows == 0)
+		buf_addf(&c->out, "<p class=\"dim\">%s</p>\n", nothing);
+	else
+		put_table(c, r, 0, rows, checks);
+}
+
+void
+page_rows(struct call *c, const PGresult *r, int from, int to)
+{
+	put_table(c, r, from, to, false);
+}
