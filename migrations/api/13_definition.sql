@@ -50,12 +50,14 @@ begin atomic
       or t.misfire_after <> '1 minute' or t.misfire_limit <> 100 or t.timezone <> 'UTC' or t.jitter <> '0'
       or t.run_if <> 'success' or t.source <> '' or num_nonnulls(t.schedule, t.starts_at, t.ends_at,
         t.max_runs, t.calendar, t.limit_key, t.on_failure, t.expect_within, t.slow_after, t.stall_after,
-        t.keep, t.wait_for, t.wait_timeout, t.signal_by, t.share_key, t.prefer) > 0
+        t.keep, t.wait_for, t.wait_timeout, t.signal_by, t.prefer) > 0
     then pgrab_internal.definition_rare(t)
-    when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.parent_id, t.chain, t.batch) = 0 then null
+    when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.share_key, t.parent_id, t.chain,
+      t.batch) = 0 then null
     else case when t.command = '' then '{}' else jsonb_build_object('command', t.command) end
       || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
       || case when t.key is null then '{}' else jsonb_build_object('key', t.key) end
+      || case when t.share_key is null then '{}' else jsonb_build_object('share_key', t.share_key) end
       || case when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end
       || case when t.batch is null then '{}' else jsonb_build_object('batch', t.batch) end
     end;

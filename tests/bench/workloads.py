@@ -95,6 +95,15 @@ def chains(arena, sizes, who):
            for label, depth in (("independent", 1), ("links, 10 deep", 10))}
 
 
+@contextlib.contextmanager
+def keys(arena, sizes, who):
+    """A key for each task of as many as there are, in turn."""
+    tasks, contender = sizes.of(200_000), arena.contenders["pgrab"]
+    with_keys = "insert into pgrab.task (kind, share_key) select 'noop', 'customer ' || i %% %s from generate_series(1, %s) i"
+    yield {"no keys": lambda: rounds.drain(contender, tasks),
+           **{f"{n:,} keys": lambda n=n: rounds.drain(contender, tasks, load=lambda db: db.query(with_keys, n, tasks)) for n in (1, 1_000)}}
+
+
 def add_future(db, contender, rows):
     """Rows due in an hour to 30 days, in pieces that a server's memory does not notice."""
     piece = min(rows, 250_000)
@@ -171,6 +180,7 @@ WORKLOADS = [
     Workload("recurring-burst", "100,000 recurring tasks due on one second", simple(recurring.burst, 100_000), measures=()),
     Workload("recurring-minute", "100,000 recurring tasks due over one minute", minute, measures=()),
     Workload("chain", "50,000 links of chains, beside independent tasks", chains, pairs=[("links, 10 deep", "independent")]),
+    Workload("keys", "the drain with a share_key for each task", keys, pairs=[("1,000 keys", "no keys"), ("1 keys", "no keys")]),
     Workload("nodes", "the drain with 1 to 8 nodes", more_nodes, pairs=[(f"{n} nodes", "1 node") for n in (2, 4, 8)]),
     Workload("snapshot", "600,000 tasks that do nothing, with and without a snapshot held", snapshot, PAIR,
              pairs=[(f"{name}, held", name) for name in PAIR]),

@@ -349,6 +349,32 @@ one_key_alone_fills_the_looks(void **unused)
 	assert_int_equal(taken, 100);
 }
 
+static void
+looks_without_turns_follow_only_while_a_key_is_alone(void **unused)
+{
+	struct lane l = {.room = 100, .n_shards = 1};
+	int left[] = {1000000, 0}, turns = 0;
+
+	for (int i = 0; i < 42; i++) {
+		struct look_lane to = {.wanted = 100};
+
+		if (i == 21)
+			left[1] = 1000000;
+		if (i == 25)
+			turns = 0;
+		if (!turns_worthwhile(&l))
+			continue;
+		turns_ask(&l, &to);
+		look_in_turns(left, 2, &to);
+		turns_taken(&l, &to);
+		turns++;
+		if (i == 20)
+			assert_in_range(turns, 5, 7);
+	}
+	assert_int_equal(turns, 42 - 25);
+	assert_true(left[1] < 1000000);
+}
+
 /* In the order of turns: whatever is claimed later, and however old it is, comes behind. */
 static void
 what_had_its_turn_is_not_passed_by_an_old_backlog(void **unused)
@@ -393,6 +419,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(keys_take_turns_however_many_there_are_and_however_much_of_each),
 	    cmocka_unit_test(one_key_alone_fills_the_looks),
+	    cmocka_unit_test(looks_without_turns_follow_only_while_a_key_is_alone),
 	    cmocka_unit_test(what_had_its_turn_is_not_passed_by_an_old_backlog),
 	    cmocka_unit_test(a_backlog_that_is_over_gives_the_next_one_no_place),
 	    cmocka_unit_test(a_lane_is_divided_among_those_who_are_able),

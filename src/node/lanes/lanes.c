@@ -259,7 +259,7 @@ add_lane(struct lanes *ls, struct lane *l, enum lanes_part part, const struct pg
 	to->wanted = wanted;
 	to->due_only = l->backlog;
 	/* Only a backlog is worth turns: without one, all that is due is taken. */
-	l->turns.asked = l->row->shared && l->backlog && part == LANES_OWN;
+	l->turns.asked = l->row->shared && l->backlog && part == LANES_OWN && turns_worthwhile(l);
 	if (l->turns.asked)
 		turns_ask(l, to);
 	to->n_shards = part == LANES_OWN    ? own_shards(ls, l, to->shard)

@@ -40,6 +40,7 @@ struct lane {
 		bool asked;                    /* in the last look */
 		char after[SHARE_KEY_MAX + 1]; /* the key that had its turn last */
 		int64_t each;                  /* rows of a key in one turn */
+		unsigned spared;               /* looks without turns, because one key is alone */
 		int64_t head_us, round_us;     /* the oldest due time of the last round, and of this one */
 		int64_t given_us;              /* the last that was given by turns_place() */
 	} turns;
@@ -108,7 +109,9 @@ void lanes_urgent(
 
 /* turns.c: a lane with a backlog, whose share keys take turns.  Asks for as many rows as there is room for,
  * from the key on whose turn it is; gives what was found (c[0..n), of this lane) ages by which it waits for
- * workers in the order of turns; and notes how far that look has come. */
+ * workers in the order of turns; and notes how far that look has come.  turns_worthwhile: once for each
+ * look. */
+bool turns_worthwhile(struct lane *l);
 void turns_ask(struct lane *l, struct look_lane *to);
 void turns_place(struct lane *l, const struct look_lane *asked, struct candidate *c, size_t n);
 void turns_taken(struct lane *l, const struct look_lane *asked);

@@ -4,18 +4,29 @@
  * This is round robin over the share keys of a lane.  What a look may return is filled by about one round:
  * when the keys that there are give less, the next look takes twice as many rows of each, and half as many
  * when it was full, unless one key is alone.  A look for many rows takes more than one of each key all the
- * same, because a step to the next key costs as much as several rows.
+ * same, because a step to the next key costs as much as several rows.  A key that is alone has no turns: most
+ * looks are ordinary ones then, which read nothing of what other nodes own.
  */
 #include <string.h>
 
 #include "node/lanes/lanes.h"
 
 #define KEYS_PER_LOOK 64 /* are enough, whatever there is room for */
+#define ALONE_LOOKS   3  /* without turns, before it is asked again whether there are other keys */
 
 static int64_t
 least_rows(int64_t wanted)
 {
 	return wanted < KEYS_PER_LOOK ? 1 : wanted / KEYS_PER_LOOK;
+}
+
+bool
+turns_worthwhile(struct lane *l)
+{
+	if (l->turns.spared == 0)
+		return true;
+	l->turns.spared--;
+	return false;
 }
 
 void
@@ -66,6 +77,7 @@ turns_taken(struct lane *l, const struct look_lane *asked)
 		t->each = 2 * asked->slice < asked->wanted ? 2 * asked->slice : asked->wanted;
 	else if (!alone)
 		t->each = asked->slice / 2;
+	t->spared = alone ? ALONE_LOOKS : 0;
 	memcpy(t->after, asked->after, sizeof t->after);
 	if (!l->backlog)
 		t->head_us = t->round_us = 0; /* how old these were gives the next backlog no place */
