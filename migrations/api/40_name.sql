@@ -103,12 +103,28 @@ comment on function pgrab_tool.id_of(text) is
   'The id of the task with this id, key or name, tried in this order. Refuses a name that several tasks '
   'have, listing them, and one that none has.';
 
+create or replace function pgrab_internal.last_weekday(p_text text) returns timestamptz
+language sql stable
+begin atomic
+  select case when d.at > statement_timestamp() then d.at - interval '7 days' else d.at end
+  from (
+    select (w.today - (extract(dow from w.today)::integer
+        - (strpos('sunmontuewedthufrisat', lower(left(ltrim(p_text), 3))) - 1) / 3 + 7) % 7
+      + coalesce(substring(p_text from '\d.*'), '00:00')::time)::timestamptz as at
+    from (select statement_timestamp()::date as today) w) d;
+end;
+comment on function pgrab_internal.last_weekday(text) is
+  'The last such time of such a weekday, as in Mon 03:00, in the zone of the session.';
+
+-- Without a subquery, so that it is inlined where it is asked for each row.
 create or replace function pgrab_tool.moment(p_text text) returns timestamptz
 language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval
+  when p_text ~* '^\s*(sun|mon|tue|wed|thu|fri|sat)[a-z]*(\s+\d\d?:\d\d(:\d\d)?)?\s*$'
+    then pgrab_internal.last_weekday(p_text)
   when p_text ~ '^\s*\d\d?:\d\d' and p_text::timestamptz > statement_timestamp()
     then p_text::timestamptz - interval '1 day'
   else p_text::timestamptz end;
 comment on function pgrab_tool.moment(text) is
   'A point in time as a user gives it: a number of microseconds ago (ending in us), or a time; of a time '
-  'without a day the last one.';
+  'without a day, or with only a weekday, the last one.';

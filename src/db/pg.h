@@ -82,6 +82,10 @@ void db_plain_session(struct db *db);
  * before the first connect. */
 void db_zone(struct db *db, const char *zone);
 
+/* From now on, of an open connection too.  RC_BAD: there is no such zone. */
+CHECKED enum rc db_zone_now(struct db *db, const char *zone, struct err *err);
+const char *db_zone_name(const struct db *db);
+
 /* Who we talk to, without the password: "postgres@/run/x:5432/pgrab".  Owned by db. */
 const char *db_target(struct db *db);
 

@@ -32,7 +32,8 @@ send_settings(struct db *db, int64_t until_us)
 
 	for (const struct db_setting *s = db_settings; s->name != NULL; s++)
 		buf_addf(&sql, "%s pg_catalog.set_config('%s', '%s', true)", sql.len == 0 ? "select" : ",",
-		    s->name, s->value);
+		    s->name,
+		    db->zone_known && strcmp(s->name, "timezone") == 0 ? db_zone_name(db) : s->value);
 	buf_addf(
 	    &sql, ", pg_catalog.set_config('statement_timeout', '%" PRId64 "', true)", server_ms(until_us));
 	ok = PQsendQueryParams(

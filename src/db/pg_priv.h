@@ -21,6 +21,7 @@ struct db {
 	char *dsn;
 	char *app;
 	char *zone;                    /* of times in results; NULL: UTC */
+	bool zone_known;               /* by db_zone_now(): a pooler's server is told, too */
 	int64_t timeout_us, within_us; /* of everything; of a call, if it is not 0 */
 	bool plain;                    /* no session settings */
 	bool primary;                  /* of a node: a standby will not do */

@@ -2,6 +2,9 @@
 #include "db/pg_priv.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
 
 #include "base/buf.h"
 #include "db/sql.h"
@@ -28,6 +31,8 @@ const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"},
     {"enable_nestloop", "on"}, {"enable_seqscan", "off"}, {"enable_sort", "off"}, {"enable_material", "off"},
     {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
     {"max_parallel_workers_per_gather", "0"}, {NULL, NULL}};
+
+#define ZONE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_+-"
 
 static void
 add_setting(struct buf *sql, const char *name, const char *value)
@@ -72,6 +77,36 @@ set_zone(struct db *db, struct err *err)
 	    db_query(db, "select pg_catalog.set_config('timezone', $1, false)", 1, params, NULL, err);
 
 	return rc == RC_BAD ? RC_OK : rc;
+}
+
+const char *
+db_zone_name(const struct db *db)
+{
+	return db->zone == NULL ? "UTC" : db->zone;
+}
+
+enum rc
+db_zone_now(struct db *db, const char *zone, struct err *err)
+{
+	static const char *const set = "select pg_catalog.set_config('timezone', $1, false)";
+	const char *params[] = {zone};
+	enum rc rc = RC_OK;
+
+	if (strcmp(zone, db_zone_name(db)) == 0)
+		return RC_OK;
+	if (zone[strspn(zone, ZONE_LETTERS)] != '\0') {
+		(void)err_set(err, RC_BAD, "there is no time zone \"%.60s\"", zone);
+		snprintf(err->sqlstate, sizeof err->sqlstate, "22023");
+		return RC_BAD;
+	}
+	if (db->conn != NULL && !db->pooled)
+		rc = db_query(db, set, 1, params, NULL, err);
+	if (rc != RC_OK)
+		return rc;
+	free(db->zone);
+	db->zone = xstrdup(zone);
+	db->zone_known = true;
+	return RC_OK;
 }
 
 uint64_t

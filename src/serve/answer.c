@@ -112,9 +112,15 @@ answer(struct answerer *w, struct call *c)
 	if (is_away(w, c->role, c))
 		return;
 	int64_t begun = clock_mono_us();
+	struct err err = {0};
+	enum rc rc;
 
 	c->cache = w->answerers->cache;
-	c->route->answer(c, db_of(w, c->role));
+	rc = db_zone_now(db_of(w, c->role), call_zone(c), &err);
+	if (rc == RC_OK)
+		c->route->answer(c, db_of(w, c->role));
+	else
+		call_failed(c, rc, &err);
 	if (strcmp(c->route->method, "GET") != 0)
 		cache_clear(c->cache);
 	atomic_store(&w->answerers->round_trip_us, clock_mono_us() - begun);

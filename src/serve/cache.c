@@ -66,11 +66,11 @@ cache_clear(struct cache *c)
 
 /* Each value has its length before it, so that no two questions share a key. */
 static char *
-key_of(int role, const char *sql, int n, const char *const *params)
+key_of(int role, const char *zone, const char *sql, int n, const char *const *params)
 {
 	struct buf key = {0};
 
-	buf_addf(&key, "%d %zu:%s", role, strlen(sql), sql);
+	buf_addf(&key, "%d %s %zu:%s", role, zone, strlen(sql), sql);
 	for (int i = 0; i < n; i++)
 		buf_addf(&key, " %zd:%s", params[i] == NULL ? (ssize_t)-1 : (ssize_t)strlen(params[i]),
 		    params[i] == NULL ? "" : params[i]);
@@ -153,7 +153,7 @@ enum rc
 cache_query(struct cache *c, struct db *db, int role, const char *sql, int n, const char *const *params,
     PGresult **out, struct err *err)
 {
-	char *key = key_of(role, sql, n, params);
+	char *key = key_of(role, db_zone_name(db), sql, n, params);
 	uint64_t changes;
 	int64_t asked_us = clock_mono_us();
 	enum rc rc;

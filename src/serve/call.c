@@ -47,6 +47,16 @@ call_query(const struct call *c, const char *name)
 	return find(&c->query, name);
 }
 
+const char *
+call_zone(const struct call *c)
+{
+	const char *asked = call_query(c, "timezone");
+
+	if (!call_is_page(c))
+		return "UTC";
+	return asked == NULL ? c->set->timezone : asked;
+}
+
 /* "3:00", "03:00:30" */
 static bool
 is_clock(const char *text)
@@ -164,6 +174,9 @@ call_failed(struct call *c, enum rc rc, const struct err *err)
 	snprintf(detail, sizeof detail, "%s", err->text);
 	if (hint != NULL && err->hint_at >= 2)
 		detail[err->hint_at - 2] = '\0'; /* ". " */
+	if (hint == NULL && (strcmp(err->sqlstate, "22007") == 0 || strcmp(err->sqlstate, "22008") == 0))
+		hint =
+		    "A time is 03:00, Monday 03:00, yesterday 03:00, 2026-11-22 03:00, or how long ago: 2h.";
 	call_problem(c, status_of(rc, err), detail, advice != NULL ? advice : hint);
 }
 

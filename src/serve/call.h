@@ -78,6 +78,9 @@ void call_free(struct call *c);
 const char *call_query(const struct call *c, const char *name);
 const char *call_form(const struct call *c, const char *name);
 
+/* In which time zone its answer is: of a page the one that was asked for, or that of the settings. */
+const char *call_zone(const struct call *c);
+
 #define MOMENT_MAX 64
 /* A parameter of the URI that is a time, or one of today ("03:00"), or how long ago ("2h"), for
  * pgrab_tool.moment(); text is room. */

@@ -53,6 +53,41 @@ put_databases(struct call *c)
 }
 
 void
+page_keep_zone(struct call *c)
+{
+	if (call_query(c, "timezone") == NULL)
+		return;
+	buf_adds(&c->out, "<input type=\"hidden\" name=\"timezone\" value=\"");
+	html_text(&c->out, call_zone(c));
+	buf_adds(&c->out, "\">");
+}
+
+/* The same page in another zone. */
+static void
+put_zone(struct call *c)
+{
+	struct buf *o = &c->out;
+	struct evkeyval *kv;
+
+	buf_adds(o, "<form class=\"find\" aria-label=\"Time zone\"><label>All times are <input "
+		    "name=\"timezone\" value=\"");
+	html_text(o, call_zone(c));
+	buf_adds(o, "\"></label>");
+	if (strcmp(c->method, "GET") == 0) {
+		TAILQ_FOREACH (kv, &c->query, next) {
+			if (strcmp(kv->key, "timezone") == 0)
+				continue;
+			buf_adds(o, "<input type=\"hidden\" name=\"");
+			html_text(o, kv->key);
+			buf_adds(o, "\" value=\"");
+			html_text(o, kv->value);
+			buf_adds(o, "\">");
+		}
+	}
+	buf_adds(o, "<button>Set</button></form>");
+}
+
+void
 page_begin(struct call *c, const char *title, bool live)
 {
 	struct buf *o = &c->out;
@@ -73,8 +108,10 @@ page_begin(struct call *c, const char *title, bool live)
 		buf_addf(o, "<a href=\"%s\"%s>%s</a>\n", nav[i].path,
 		    is_here(c, nav[i].path) ? " aria-current=\"page\"" : "", nav[i].label);
 	buf_adds(o, "</nav>\n<form class=\"find\" role=\"search\" aria-label=\"All tasks\" action=\"/find\">"
-		    "<input type=\"search\" name=\"q\" aria-label=\"Task\" placeholder=\"name, key or id\">"
-		    "<button>Find</button></form>");
+		    "<input type=\"search\" name=\"q\" aria-label=\"Task\" placeholder=\"name, key or id\">");
+	page_keep_zone(c);
+	buf_adds(o, "<button>Find</button></form>");
+	put_zone(c);
 	put_databases(c);
 	buf_addf(o, "</header>\n<main id=\"main\"%s>\n<h1>", live ? " data-live=\"5\"" : "");
 	html_text(o, title);
@@ -86,7 +123,6 @@ page_end(struct call *c)
 {
 	buf_adds(&c->out, "</main>\n<footer>pgrab ");
 	html_text(&c->out, version_text());
-	buf_adds(&c->out, ". Times are UTC.");
 	if (c->token != NULL) {
 		page_form(c, "/logout", "inline");
 		page_button(c, "out", "1", "Log out");

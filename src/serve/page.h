@@ -12,6 +12,9 @@ void page_problem(struct call *c, const char *title, const char *detail, const c
 void page_begin(struct call *c, const char *title, bool live);
 void page_end(struct call *c);
 
+/* For a form that asks for a page: the zone that was asked for goes on. */
+void page_keep_zone(struct call *c);
+
 /* The beginning of a form that posts to path, with the token that proves it is ours. */
 void page_form(struct call *c, const char *path, const char *class);
 

@@ -42,6 +42,7 @@ begin_list(struct call *c, const char *title, const struct filter *filters)
 	buf_adds(&c->out, "<form class=\"filter\" role=\"search\">");
 	for (const struct filter *f = filters; f->name != NULL; f++)
 		put_filter(c, f);
+	page_keep_zone(c);
 	buf_adds(&c->out, "<button>Search</button></form>\n");
 }
 

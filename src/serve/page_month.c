@@ -55,15 +55,6 @@ days_of(const struct month *m)
 }
 
 static void
-put_form(struct call *c, const struct month *m)
-{
-	buf_adds(&c->out, "<form class=\"filter\" role=\"search\"><label>Time zone <input name=\"timezone\" "
-			  "value=\"");
-	html_text(&c->out, m->timezone);
-	buf_adds(&c->out, "\"></label><button>Show</button></form>\n");
-}
-
-static void
 put_cell(struct buf *o, const struct month *m, int row)
 {
 	int x = NAMES_W + (int)db_field_double(m->r, row, "place") * CELL_W;
@@ -318,7 +309,6 @@ put_page(struct call *c, struct month *m)
 		m->most = fires > m->most ? fires : m->most;
 	}
 	page_begin(c, "Month", false);
-	put_form(c, m);
 	put_cut(c, m);
 	put_map(c, m);
 	if (m->day != NULL)
@@ -333,8 +323,7 @@ put_page(struct call *c, struct month *m)
 void
 page_month(struct call *c, struct db *db)
 {
-	const char *zone = call_query(c, "timezone");
-	struct month m = {.timezone = zone == NULL ? "UTC" : zone, .day = call_query(c, "day")};
+	struct month m = {.timezone = call_zone(c), .day = call_query(c, "day")};
 	const char *params[] = {m.timezone, DAYS_TEXT, "10000"},
 		   *hour[] = {m.timezone, m.day, call_query(c, "hour"), params[2]};
 

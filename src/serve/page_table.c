@@ -33,7 +33,7 @@ put_first(struct buf *out, const char *value, size_t most)
 	free(copy);
 }
 
-/* "2026-11-22 03:00:00.123456+00": the page says once that its times are UTC, and to the second is enough. */
+/* "2026-11-22 03:00:00.123456+00": the page says once which zone that is, and to the second is enough. */
 static bool
 is_time(const char *value)
 {
@@ -45,7 +45,7 @@ is_time(const char *value)
 			return false;
 	}
 	value += n + strspn(value + n, ".0123456789");
-	return strcmp(value, "+00") == 0;
+	return (*value == '+' || *value == '-') && value[strspn(value, "+-:0123456789")] == '\0';
 }
 
 void

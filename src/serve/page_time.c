@@ -67,10 +67,12 @@ put_links(struct call *c, const struct timeline *t)
 	buf_adds(&c->out, "<form class=\"filter\" role=\"search\"><label>At <input name=\"at\" value=\"");
 	html_text(&c->out, db_field(t->frame, 0, "at"));
 	buf_addf(&c->out,
-	    "\" placeholder=\"03:00, 2026-11-22 03:00, 2h\"></label>"
+	    "\" placeholder=\"03:00, Mon 03:00, 2026-11-22 03:00, 2h\"></label>"
 	    "<input type=\"hidden\" name=\"span\" value=\"%s\"><input type=\"hidden\" name=\"by\" "
-	    "value=\"%s\"><button>Show</button></form>\n<nav class=\"zoom\" aria-label=\"Window\">",
+	    "value=\"%s\">",
 	    t->span->name, t->by);
+	page_keep_zone(c);
+	buf_adds(&c->out, "<button>Show</button></form>\n<nav class=\"zoom\" aria-label=\"Window\">");
 	put_link(c, t, db_field(t->frame, 0, "earlier"), t->span, t->by, "Earlier");
 	if (*later != '\0')
 		put_link(c, t, later, t->span, t->by, "Later");

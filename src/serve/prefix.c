@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "serve/escape.h"
 #include "serve/settings.h"
 
 /* 0: none has that name. */
@@ -59,6 +60,29 @@ next_path(const char *page, const char *at)
 	return NULL;
 }
 
+/* A path of ours, up to its end (a quote, or that of the text), as it is for this visitor: of that database,
+ * and in the time zone that was asked for. */
+static const char *
+put_path(struct call *c, struct buf *out, const char *path, const char *and)
+{
+	const char *zone = call_query(c, "timezone");
+	size_t n = strcspn(path, "\""), part = strcspn(path, "\"#");
+	char *copy = xmemdup0(path, part);
+
+	if (strncmp(path, "/static/", 8) == 0)
+		zone = NULL;
+	else
+		buf_adds(out, c->base);
+	buf_adds(out, copy);
+	if (zone != NULL && strstr(copy, "timezone=") == NULL) {
+		buf_addf(out, "%stimezone=", strchr(copy, '?') == NULL ? "?" : and);
+		html_url(out, zone);
+	}
+	buf_add(out, path + part, n - part);
+	free(copy);
+	return path + n;
+}
+
 /* What a user wrote has &quot; for its quotes, so it is no attribute. */
 static void
 rewrite_page(struct call *c)
@@ -66,11 +90,9 @@ rewrite_page(struct call *c)
 	struct buf out = {0};
 	const char *page = buf_str(&c->out), *at = page, *path;
 
-	for (; (path = next_path(page, at)) != NULL; at = path) {
+	while ((path = next_path(page, at)) != NULL) {
 		buf_add(&out, at, (size_t)(path - at));
-		if (strncmp(path, "/static/", 8) != 0)
-			buf_adds(&out, c->base);
-		buf_addc(&out, *path++);
+		at = put_path(c, &out, path, "&amp;");
 	}
 	buf_adds(&out, at);
 	buf_fini(&c->out);
@@ -78,13 +100,17 @@ rewrite_page(struct call *c)
 }
 
 static void
-rewrite(char **path, const char *base, size_t at)
+rewrite(struct call *c, char **path, size_t at)
 {
 	struct buf out = {0};
 
 	if (*path == NULL || (*path)[at] != '/')
 		return;
-	buf_addf(&out, "%.*s%s%s", (int)at, *path, base, *path + at);
+	buf_add(&out, *path, at);
+	if (at == 0 && call_is_page(c))
+		(void)put_path(c, &out, *path, "&");
+	else
+		buf_addf(&out, "%s%s", c->base, *path + at);
 	free(*path);
 	*path = buf_steal(&out);
 }
@@ -92,10 +118,10 @@ rewrite(char **path, const char *base, size_t at)
 void
 prefix_put(struct call *c)
 {
-	if (c->database == 0)
+	if (c->database == 0 && (call_query(c, "timezone") == NULL || !call_is_page(c)))
 		return;
 	if (c->type != NULL && strncmp(c->type, "text/html", 9) == 0 && c->out.len > 0)
 		rewrite_page(c);
-	rewrite(&c->location, c->base, 0);
-	rewrite(&c->link, c->base, 1); /* "<" */
+	rewrite(c, &c->location, 0);
+	rewrite(c, &c->link, 1); /* "<" */
 }

@@ -43,6 +43,8 @@ const struct option_key serve_keys[] = {
 	"names under which a reverse proxy offers it; requests for any other name are refused", false},
     {"title", 0, OPTION_TEXT, FIELD(title), "pgrab", 0, 0, NULL, "TEXT",
 	"what the page calls this installation", false},
+    {"timezone", 0, OPTION_TEXT, FIELD(timezone), "UTC", 0, 0, NULL, "ZONE",
+	"time zone of the page, such as Europe/Berlin, unless a visitor asks for another", false},
     {"otlp", 0, OPTION_TEXT, FIELD(otlp), NULL, 0, 0, NULL, "URL",
 	"send each run that ends as a span to the collector of traces at this address, http://HOST:4318",
 	false},

@@ -36,6 +36,7 @@ struct serve_settings {
 	int auth;              /* enum serve_auth */
 	char *hosts;           /* names under which a proxy offers it, comma-separated */
 	char *title;
+	char *timezone;            /* of the page; the API has UTC */
 	char *otlp, *otlp_headers; /* where spans go; NULL: nowhere */
 	int64_t otlp_behind_us;
 	int64_t connections, clients, rate;

@@ -1,6 +1,6 @@
 -- A task is named by its id, its key or its name, and shown by its name or its key.
 begin;
-select plan(29);
+select plan(33);
 
 insert into pgrab.task (id, key, name, kind, run_at) overriding system value values
   (1, 'nightly', null, 'noop', now() + interval '1 hour'),
@@ -76,6 +76,19 @@ select throws_like($$select pgrab_tool.id_refuse('long ago', null, null, now() -
   'no task has the key or name ''long ago'', of those that have not ended or did since %', 'and it is said');
 select throws_ok($$select pgrab_tool.id_of('never')$$, 'P0002', 'no task has the key or name ''never''',
   'nothing is said of that when all were looked at');
+
+-- times
+select is((select bool_and(extract(dow from m.at) = d.n and m.at <= now() and m.at > now() - interval '7 days'
+      and to_char(m.at, 'HH24:MI') = '03:05')
+    from unnest('{Sunday,mon,TUE,wed,Thursday,fri,sat}'::text[]) with ordinality u(day, o)
+      cross join lateral (select o - 1 as n) d
+      cross join lateral (select pgrab_tool.moment(u.day || ' 03:05') as at) m),
+  true, 'the last such weekday');
+select is(pgrab_tool.moment('mon')::time, '00:00', 'it begins at midnight');
+set local timezone = 'Asia/Tokyo';
+select is(extract(dow from pgrab_tool.moment('tue 00:30') at time zone 'Asia/Tokyo'), 2::numeric,
+  'in the zone of the session');
+select throws_ok($$select pgrab_tool.moment('Monsoon 25:99')$$, '22008', null, 'not any word');
 
 select * from finish();
 rollback;

@@ -458,6 +458,36 @@ def test_an_error_that_is_cut_leads_to_all_of_it(db, nodes, serving):
     visitor.get("/tasks/999/runs/x", 400)
 
 
+def test_the_site_has_one_time_zone_which_links_keep(db, nodes, serving):
+    task = db.add(kind="noop", name="nightly", schedule="0 3 * * *", run_at="2040-01-01 03:00Z")
+    db.query("insert into pgrab.run (task_id, version, node, fire_at, started_at, finished_at, created_at, attempt, outcome, kind, owner, name) "
+             "values (%s, 1, 'n1', '2026-03-01 03:00Z', '2026-03-01 03:00Z', '2026-03-01 03:10Z', '2026-01-01', 1, 'succeeded', 'noop', 'x', 'nightly')", task)
+    serve = serving(timezone="Asia/Tokyo")
+    visitor = Visitor(serve)
+
+    def zone(page):
+        return [a["value"] for tag, a in page.elements if tag == "input" and a.get("name") == "timezone"]
+    page = visitor.get(f"/tasks/{task}")
+    assert zone(page) == ["Asia/Tokyo"] and "2040-01-01 12:00:00" in page.words, page.words
+    assert not any("timezone" in a.get("href", "") for tag, a in page.elements)
+    berlin = visitor.get(f"/tasks/{task}?timezone=Europe/Berlin")
+    assert "2040-01-01 04:00:00" in berlin.words, berlin.words
+    own = [a["href"] for tag, a in berlin.elements if tag == "a" and a["href"].startswith("/")]
+    assert own and all("timezone=Europe" in link for link in own), own
+    assert all("timezone=Europe" in a["action"] for tag, a in berlin.elements if tag == "form" and a.get("method") == "post")
+    assert set(zone(berlin)) == {"Europe/Berlin"} and len(zone(berlin)) == 2  # the search has it, too
+    assert [a["href"] for tag, a in berlin.elements if a.get("href", "").startswith("/static")] == ["/static/page.css"]
+    assert visitor.get("/find?q=nightly&timezone=Europe%2FBerlin", 303).headers["Location"] == f"/tasks/{task}?timezone=Europe%2FBerlin"
+    frame = visitor.get("/timeline?at=2026-03-01+04:05&timezone=Europe/Berlin")
+    assert len([1 for tag, a in frame.elements if tag == "rect" and a["class"] == "b-succeeded"]) == 1
+    assert "04:00" in frame.words and "nightly" in frame.words
+    assert "2040-01-01 12:00:00" in visitor.get(f"/tasks/{task}").words  # nobody else's zone changes
+    for bad in ("Nowhere", "'; drop table x"):
+        assert visitor.get("/?timezone=" + urllib.parse.quote(bad), 400)
+    (run,) = serve.api("GET", f"/tasks/{task}/runs")
+    assert run["fire_at"].endswith("+00:00") and run["fire_at"].startswith("2026-03-01T03"), run
+
+
 def test_a_task_is_found_from_every_page(db, serving):
     one = db.add(kind="noop", name="nightly report", key="n-1", run_at="2040-01-01")
     for _ in range(2):

@@ -16,5 +16,5 @@ select to_char(f.since, 'YYYY-MM-DD HH24:MI:SS') as since, to_char(f.until, 'YYY
   (extract(epoch from m.mark - f.since) / extract(epoch from $2::interval))::float8 as x
 from frame f
   cross join lateral generate_series(
-    date_bin($3::interval, f.since, 'epoch') + $3::interval, f.until, $3::interval) m(mark)
+    date_bin($3::interval, f.since, date_trunc('day', f.since)) + $3::interval, f.until, $3::interval) m(mark)
 order by m.mark
