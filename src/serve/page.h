@@ -67,7 +67,9 @@ void page_timeline(struct call *c, struct db *db);
 void page_fleet(struct call *c, struct db *db);
 /* page_month.c */
 void page_month(struct call *c, struct db *db);
-/* page_plot.c: how long the last runs took and how late they began; the rows of serve_rates, each with a link
+/* page_plot.c.  What the colours of a drawing mean: pairs of a class and words, ended by NULL. */
+void page_legend(struct call *c, const char *const (*items)[2]);
+/* How long the last runs took and how late they began; the rows of serve_rates, each with a link
  * to a timeline of that span. */
 void page_last_runs(struct call *c, const PGresult *runs);
 void page_load(struct call *c, const PGresult *r);  /* of serve_day */

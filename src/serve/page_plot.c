@@ -9,6 +9,18 @@
 #define PLOT_H 60
 #define SIDE_W 110 /* for the words at the right */
 
+void
+page_legend(struct call *c, const char *const (*items)[2])
+{
+	buf_adds(&c->out, "<p class=\"legend\">");
+	for (; (*items)[0] != NULL; items++)
+		buf_addf(&c->out,
+		    "<svg class=\"timeline lines\" width=\"12\" height=\"12\" aria-hidden=\"true\"><circle "
+		    "class=\"b-%s\" cx=\"6\" cy=\"6\" r=\"6\"/></svg>%s\n",
+		    (*items)[0], (*items)[1]);
+	buf_adds(&c->out, "</p>\n");
+}
+
 /* A plot, and where its next bar goes. */
 struct plot {
 	struct buf *o;
@@ -126,12 +138,17 @@ out:
 	free(value);
 }
 
+static const char *const outcomes[][2] = {{"succeeded", "succeeded"}, {"failed", "failed, timed out or lost"},
+    {"skipped", "skipped, missed or cancelled"}, {NULL, NULL}};
+
 /* runs: the newest first; drawn from left to right. */
 void
 page_last_runs(struct call *c, const PGresult *runs)
 {
 	put_runs(c, runs, "seconds", "How long its last runs took");
 	put_runs(c, runs, "waited", "How late its last runs began");
+	if (PQntuples(runs) > 1)
+		page_legend(c, outcomes);
 }
 
 static void
@@ -167,6 +184,8 @@ put_numbers(struct call *c, const PGresult *r)
 void
 page_rates(struct call *c, const PGresult *r, const char *heading, const char *span)
 {
+	static const char *const rates[][2] = {
+	    {"succeeded", "runs that ended"}, {"failed", "of these failed"}, {NULL, NULL}};
 	struct plot p = {&c->out, PQntuples(r), 0};
 
 	for (int row = 0; row < p.bars; row++) {
@@ -184,6 +203,7 @@ page_rates(struct call *c, const PGresult *r, const char *heading, const char *s
 		put_rate(&p, r, row, span);
 	put_level(&p, p.most, "", " a second");
 	end_plot(&p);
+	page_legend(c, rates);
 	put_numbers(c, r);
 }
 
@@ -206,6 +226,8 @@ put_load(struct plot *p, const PGresult *r, int row)
 void
 page_load(struct call *c, const PGresult *r)
 {
+	static const char *const loads[][2] = {{"succeeded", "the slots are enough"},
+	    {"failed", "more runs at once than slots: some begin late"}, {NULL, NULL}};
 	struct plot p = {&c->out, PQntuples(r), 100};
 	double fires = 0;
 
@@ -222,6 +244,7 @@ page_load(struct call *c, const PGresult *r)
 			put_load(&p, r, row);
 		put_level(&p, 100, "", " % of slots");
 		end_plot(&p);
+		page_legend(c, loads);
 		if (strcmp(db_field(r, 0, "complete"), "t") != 0)
 			buf_adds(p.o, "<p class=\"dim\">Not all: so many tasks are due that some are left "
 				      "out.</p>\n");

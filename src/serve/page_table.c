@@ -81,7 +81,7 @@ columns(const PGresult *r)
 static const struct {
 	const char *column, *path, *of;
 } leads[] = {{"name", "/tasks/", "id"}, {"name", "/tasks/", "task_id"}, {"task", "/tasks/", "id"},
-    {"task", "/tasks/", "task_id"}, {"lost", "/history?outcome=lost&amp;node=", "node"}};
+    {"task", "/tasks/", "task_id"}, {"runs_lost", "/history?outcome=lost&amp;node=", "node"}};
 
 /* Returns what follows the path, or NULL: it leads nowhere. */
 static const char *
@@ -186,6 +186,63 @@ put_row(struct call *c, const PGresult *r, int row, bool checks)
 	buf_adds(o, "</tr>\n");
 }
 
+/* What a heading means, where its word does not say it. */
+static const char *
+help_of(const char *column)
+{
+	static const struct {
+		const char *column, *says;
+	} helps[] = {{"waited", "seconds from the planned time to the start of a first attempt"},
+	    {"seconds", "how long the run took"}, {"why_late", "what kept it, as far as it was recorded"},
+	    {"attempt", "which attempt at that fire"},
+	    {"verdict", "ok; waits: time or other tasks open it; blocked: a person must"},
+	    {"gate", "what a task must pass before it runs"},
+	    {"usual", "the median of its last 32 successes"},
+	    {"becomes", "what a blackout or its calendar makes of the fire"},
+	    {"first_reason", "the first thing that keeps these tasks from running"},
+	    {"late_by", "for how long it has been due"},
+	    {"busy", "runs in progress of the runs that it can have at once"},
+	    {"heartbeat_age", "how long ago it was last heard of"},
+	    {"shards", "of 1024 parts of all tasks, how many it looks after"},
+	    {"attempted", "tasks that it tried to take"}, {"won", "tasks that it took"},
+	    {"lost", "tasks that another node took first"},
+	    {"stolen", "tasks that it took because their owner did not"},
+	    {"overridden", "what was set in pgrab.node instead of its own file"},
+	    {"runs_lost", "runs that were in progress when the node died"},
+	    {"times_usual", "against the median of the same tasks on the other nodes; 2 takes twice as long"},
+	    {"seconds_p50", "the median of how long runs took"},
+	    {"waited_p95", "95 of 100 runs began within so many seconds of their time"},
+	    {"started_1s", "starts within the last second"},
+	    {"longest", "how long the first in line has waited"}, {"failures", "failures in a row"},
+	    {"broken_until", "nothing starts before then, and after it one run at a time tries"},
+	    {"place", "runs; about to start: a place is kept for it; in line: it waits for one"},
+	    {"waited_for", "what kept it from running at that moment"},
+	    {"held", "how many tasks it keeps from running"},
+	    {"at_once", "how many runs are at work when it is most"},
+	    {"slots", "how many the nodes that are up can run at once"},
+	    {"crew", "who carries them out: the workers, http, a pool of handlers"},
+	    {"percent", "at once, of the slots"}, {"unknown", "fires of tasks that have never succeeded"},
+	    {"work_seconds", "how much work begins then, if runs take as long as usual"},
+	    {"critical", "on the path that decided when the run ended"}};
+
+	for (size_t i = 0; i < sizeof helps / sizeof *helps; i++) {
+		if (strcmp(helps[i].column, column) == 0)
+			return helps[i].says;
+	}
+	return NULL;
+}
+
+static void
+put_heading(struct buf *o, const char *column)
+{
+	const char *help = help_of(column);
+
+	buf_addf(o, "<th scope=\"col\"%s%s%s>", help == NULL ? "" : " title=\"", help == NULL ? "" : help,
+	    help == NULL ? "" : "\"");
+	put_words(o, column);
+	buf_adds(o, "</th>");
+}
+
 /* Rows [from, to). */
 static void
 put_table(struct call *c, const PGresult *r, int from, int to, bool checks)
@@ -195,11 +252,8 @@ put_table(struct call *c, const PGresult *r, int from, int to, bool checks)
 	buf_adds(o, "<div class=\"wide\"><table>\n<thead><tr>");
 	if (checks)
 		buf_adds(o, "<th scope=\"col\"><span class=\"hidden\">choose</span></th>");
-	for (int col = 0; col < columns(r); col++) {
-		buf_adds(o, "<th scope=\"col\">");
-		put_words(o, PQfname(r, col));
-		buf_adds(o, "</th>");
-	}
+	for (int col = 0; col < columns(r); col++)
+		put_heading(o, PQfname(r, col));
 	buf_adds(o, "</tr></thead>\n<tbody>\n");
 	for (int row = from; row < to; row++)
 		put_row(c, r, row, checks);

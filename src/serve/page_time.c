@@ -301,14 +301,20 @@ out:
 static void
 put_page(struct call *c, const struct timeline *t)
 {
+	static const char *const colours[][2] = {{"wait", "waited"}, {"running", "runs"},
+	    {"succeeded", "succeeded"}, {"failed", "failed, timed out or lost"},
+	    {"skipped", "skipped, missed or cancelled"}, {NULL, NULL}};
+
 	page_begin(c, "Timeline", *db_field(t->frame, 0, "at") == '\0');
 	put_links(c, t);
 	buf_addf(&c->out, "<p>From %s to %s.</p>\n", db_field(t->frame, 0, "since"),
 	    db_field(t->frame, 0, "until"));
-	if (PQntuples(t->bars) == 0)
+	if (PQntuples(t->bars) == 0) {
 		buf_adds(&c->out, "<p class=\"dim\">Nothing ran.</p>\n");
-	else
+	} else {
+		page_legend(c, colours);
 		put_drawing(c, t);
+	}
 	if (t->moment != NULL) {
 		page_heading(c, "At that moment");
 		page_table(c, t->moment, PQntuples(t->moment), "Nothing ran, and nothing waited.", false);

@@ -35,6 +35,8 @@ def test_a_night_is_drawn_and_its_moments_are_told(db, nodes, serving):
     assert len(bars(page, "b-succeeded")) == 3 and len(bars(page, "b-failed")) == 1 and len(bars(page, "b-wait")) == 1
     assert any("n1 was busy: 2 of 2" in words for words in page.words)
     assert not any(tag == "img" for tag, _ in page.elements)
+    assert "failed, timed out or lost\n" in page.words  # the legend
+    assert [a["title"] for tag, a in page.elements if tag == "th" and a.get("title")] == ["what kept it from running at that moment"]
     assert "elsewhere: succeeded, 25200.000 s, 2026-03-01 01:00:00 to 2026-03-01 08:00:00" in page.words  # beyond the window
     assert "report: failed, 60.000 s, 2026-03-01 03:10:00 to 2026-03-01 03:11:00, due 2026-03-01 02:59:00" in page.words
     assert "vacuum" in page.words and "report" not in page.words[:page.words.index("At that moment")]  # a bar that has room for it

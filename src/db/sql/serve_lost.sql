@@ -1,7 +1,7 @@
 -- Serves: the page Nodes.  How many runs were lost with each node within a week, of the last ten thousand
 -- that did not succeed.
 -- Plan: run_failed_idx backwards, at most 10000 rows.
-select r.node, count(*) as lost, count(distinct r.task_id) as tasks,
+select r.node, count(*) as runs_lost, count(distinct r.task_id) as tasks,
   date_trunc('second', max(r.finished_at)) as last_at
 from (
   select x.node, x.outcome, x.task_id, x.finished_at from pgrab.run x
