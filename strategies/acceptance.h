@@ -7,8 +7,7 @@
  *
  * Integers only: a float that another machine rounds differently would make a second owner.
  */
-#ifndef PGRAB_STRATEGIES_ACCEPTANCE_H
-#define PGRAB_STRATEGIES_ACCEPTANCE_H
+#pragma once
 
 #include <pgrab/strategy.h>
 
@@ -163,5 +162,3 @@ table_give(size_t rank, struct pgrab_shard_set *out)
 			pgrab_shard_add(out, s);
 	}
 }
-
-#endif

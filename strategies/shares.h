@@ -9,8 +9,7 @@
  * All nodes must get the same numbers to the last bit, so floats are used for the counts only, in an order
  * and form that leaves a compiler nothing to contract; the rest is integers.
  */
-#ifndef PGRAB_STRATEGIES_SHARES_H
-#define PGRAB_STRATEGIES_SHARES_H
+#pragma once
 
 #include "acceptance.h"
 
@@ -117,5 +116,3 @@ shares_give(struct table *t, uint32_t least, size_t rank, struct pgrab_shard_set
 	}
 	table_give(rank, out);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Equal shares: the shards are dealt out to the live nodes in turn, by rank, so that no two of them differ by
  * more than one.  Only the order of the live nodes counts, no number that is stored with them.
  */
-#ifndef PGRAB_STRATEGIES_TURNS_H
-#define PGRAB_STRATEGIES_TURNS_H
+#pragma once
 
 #include <pgrab/strategy.h>
 
@@ -30,5 +29,3 @@ deal_in_turn(void *self, const struct pgrab_cluster *c, size_t rank, struct pgra
 			pgrab_shard_add(out, s);
 	}
 }
-
-#endif

@@ -4,8 +4,7 @@
  * Sizes that come from users (commands, output, bodies) are bounded by their readers before they get here.
  * Everything is released with free(3).
  */
-#ifndef PGRAB_BASE_ALLOC_H
-#define PGRAB_BASE_ALLOC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@ char *xstrdup(const char *s);            /* xstrdup(NULL) is NULL */
 char *xmemdup0(const void *p, size_t n); /* n bytes and a terminating NUL */
 void *xgiven(void *p);                   /* p, which a library has allocated */
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
-
-#endif

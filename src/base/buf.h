@@ -1,7 +1,6 @@
 /* A growing byte buffer, always NUL-terminated; `len` does not count that NUL.  Embedded by value; all-zero
  * is a valid empty buffer. */
-#ifndef PGRAB_BASE_BUF_H
-#define PGRAB_BASE_BUF_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ void buf_adds(struct buf *b, const char *s);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *buf_str(const struct buf *b); /* never NULL */
 char *buf_steal(struct buf *b);           /* caller frees; the buffer is empty afterwards */
-
-#endif

@@ -4,8 +4,7 @@
  *   boot  leases: like mono, but counts suspension, and means the same in every process of this machine;
  *   wall  display only.  Nothing is ever decided by it: plans are made on the database's clock.
  */
-#ifndef PGRAB_BASE_CLOCK_H
-#define PGRAB_BASE_CLOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -40,5 +39,3 @@ void clock_use(const struct clock_source *source); /* borrowed; call it before a
 
 /* Milliseconds from now until `until_us` for poll(2): 0 if past, -1 for CLOCK_NEVER, rounded up. */
 int clock_poll_ms(int64_t now_us, int64_t until_us);
-
-#endif

@@ -3,8 +3,7 @@
  * Owned by one thread.  The comparator must be a total order (break ties by id): then two elements are never
  * equal and the order of removal is defined.
  */
-#ifndef PGRAB_BASE_HEAP_H
-#define PGRAB_BASE_HEAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ void *heap_min(const struct heap *h);          /* NULL when empty; stays in the 
 void *heap_pop(struct heap *h);                /* NULL when empty */
 void heap_remove(struct heap *h, size_t slot); /* slot as told by moved; asserts that it is in range */
 size_t heap_count(const struct heap *h);
-
-#endif

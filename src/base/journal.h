@@ -1,6 +1,5 @@
 /* The log as fields of systemd's journal, so that `journalctl PGRAB_TASK=17` finds the lines of a task. */
-#ifndef PGRAB_BASE_JOURNAL_H
-#define PGRAB_BASE_JOURNAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@ int journal_open(const char *path); /* -1: there is no journal */
  * level and thread as MESSAGE.  Never waits.  False: it was not sent.
  */
 bool journal_send(int fd, const char *line, size_t len);
-
-#endif

@@ -6,8 +6,7 @@
  * A line is an event word and key=value pairs, so that it greps and parses.  Log once, where the decision is
  * made (retry, give up, stop), never on the way up; never a secret, never a payload.
  */
-#ifndef PGRAB_BASE_LOG_H
-#define PGRAB_BASE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void log_line(enum log_level level, const char *event, const char *fmt, ...) PRI
 #define log_info(...)  log_line(LOG_INFO, __VA_ARGS__)
 #define log_warn(...)  log_line(LOG_WARN, __VA_ARGS__)
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
-
-#endif

@@ -1,6 +1,5 @@
 /* One log line in the making.  Only log.c uses this. */
-#ifndef PGRAB_BASE_LOG_FORMAT_H
-#define PGRAB_BASE_LOG_FORMAT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ void log_put_end(struct log_text *t);
 
 /* Adds s unchanged, or marks the line as cut. */
 void log_put(struct log_text *t, const char *s, size_t n);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Read from /proc and /sys/fs/cgroup; what cannot be read is not known.  Smoothed over the last few readings.
  */
-#ifndef PGRAB_BASE_MACHINE_H
-#define PGRAB_BASE_MACHINE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ void machine_read(struct machine *m, int64_t now_us);
 /* Per cent; -1: not known. */
 int32_t machine_cpu_free(const struct machine *m);
 int32_t machine_memory_free(const struct machine *m);
-
-#endif

@@ -3,8 +3,7 @@
  * can hold is bounded by what its senders were granted, and its owner says how.  Messages are embedded nodes,
  * so a push allocates nothing.
  */
-#ifndef PGRAB_BASE_MAILBOX_H
-#define PGRAB_BASE_MAILBOX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ void mailbox_close(struct mailbox *m);
 void mailbox_poke(struct mailbox *m);
 
 size_t mailbox_count(struct mailbox *m);
-
-#endif

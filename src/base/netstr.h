@@ -2,8 +2,7 @@
  * A list of (key, value) strings in one text: "3:env,7:PATH=/x,": each string as its length in bytes, a
  * colon, the bytes and a comma, keys and values in turn: nothing needs quoting, whatever is in the strings.
  */
-#ifndef PGRAB_BASE_NETSTR_H
-#define PGRAB_BASE_NETSTR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ void pairs_fini(struct pairs *p);
 
 /* First value of the key, or NULL. */
 const char *pairs_get(const struct pairs *p, const char *key);
-
-#endif

@@ -4,8 +4,7 @@
  * the environment.  Precedence: flag, file, environment, default (so the readers below are called in the
  * opposite order: environment, file, flags).
  */
-#ifndef PGRAB_BASE_OPTION_H
-#define PGRAB_BASE_OPTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +93,3 @@ const char *option_nearest(const struct option_key *table, const char *name);
 bool duration_parse(const char *s, int64_t *us_out);
 /* The shortest exact form: "1500ms", "5s", "1h".  buf >= 32. */
 const char *duration_format(int64_t us, char *buf, size_t size);
-
-#endif

@@ -5,8 +5,7 @@
  * characters (C0, DEL, C1, those that turn the direction of text around) and bytes that are not valid UTF-8
  * become \xHH.  Memory is O(limit) for any amount of input.  Owned by one thread.
  */
-#ifndef PGRAB_BASE_OUTBUF_H
-#define PGRAB_BASE_OUTBUF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ void text_stream_end(struct text_stream *s, struct buf *out);
 /* The same rule for one string of n bytes (an error message, a header): printable, at most `max` bytes.
  * Caller frees. */
 char *text_printable(const void *p, size_t n, size_t max);
-
-#endif

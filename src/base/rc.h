@@ -1,6 +1,5 @@
 /* What every fallible function returns, and the detail that travels with it. */
-#ifndef PGRAB_BASE_RC_H
-#define PGRAB_BASE_RC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ enum rc err_set(struct err *e, enum rc rc, const char *fmt, ...) PRINTF_LIKE(3, 
 void err_prefix(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 const char *rc_name(enum rc rc);
-
-#endif

@@ -1,6 +1,5 @@
 /* A list of texts, each of them owned, ended by NULL: words of a setting, an argv, an environment. */
-#ifndef PGRAB_BASE_TEXTS_H
-#define PGRAB_BASE_TEXTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ void texts_set(struct texts *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void texts_split(struct texts *t, const char *text, const char *separators);
 bool texts_have(const struct texts *t, const char *text);
 void texts_fini(struct texts *t);
-
-#endif

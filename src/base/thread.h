@@ -1,6 +1,5 @@
 /* Threads, and the one way to wait with a deadline that stop can end. */
-#ifndef PGRAB_BASE_THREAD_H
-#define PGRAB_BASE_THREAD_H
+#pragma once
 
 #include <assert.h>
 #include <errno.h>
@@ -68,5 +67,3 @@ bool gate_pause(struct gate *g, int64_t until_us);          /* rings stay for th
 			thread_bug(#call, __FILE__, __LINE__); \
 	} while (0)
 _Noreturn void thread_bug(const char *call, const char *file, int line);
-
-#endif

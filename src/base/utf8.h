@@ -1,6 +1,5 @@
 /* What is one character of UTF-8, and may it be shown? */
-#ifndef PGRAB_BASE_UTF8_H
-#define PGRAB_BASE_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ bool utf8_is_control(const void *p, size_t len);
 
 /* Cuts an unfinished sequence from the end of s[0..n) and ends it with NUL; returns the new length. */
 size_t utf8_trim(char *s, size_t n);
-
-#endif

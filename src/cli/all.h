@@ -2,8 +2,7 @@
  * --all: every database of the file of pgrab serve, asked at the same time.  One that is away holds up the
  * others no longer than a few seconds.
  */
-#ifndef PGRAB_CLI_ALL_H
-#define PGRAB_CLI_ALL_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -32,5 +31,3 @@ const char *all_away(const struct all *a);
 /* Asks and prints, as cli_list(). */
 int all_list(struct cli *c, const char *file, const char *sql, int n_params, const char *const *params,
     const char *nothing);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The members of a task's args, as they are given on the command line.
  */
-#ifndef PGRAB_CLI_ARGS_H
-#define PGRAB_CLI_ARGS_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -12,5 +11,3 @@ CHECKED enum rc cli_args(struct cli *c, char **json_out);
 /* Blanks out connection strings with a password in the command line, which anybody on the machine can read.
  * Call after the settings, which are copies, have been read. */
 void cli_hide_passwords(int argc, char **argv);
-
-#endif

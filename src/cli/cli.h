@@ -1,8 +1,7 @@
 /*
  * The command line: one const row per command, one file per row.  Everything here runs in the main thread.
  */
-#ifndef PGRAB_CLI_CLI_H
-#define PGRAB_CLI_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -159,5 +158,3 @@ struct cli_time {
 	char text[64];
 };
 const char *cli_time(const char *given, struct cli_time *t); /* NULL for NULL */
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The rows of the command table, one per cmd_*.c.
  */
-#ifndef PGRAB_CLI_COMMANDS_H
-#define PGRAB_CLI_COMMANDS_H
+#pragma once
 
 #include "cli/cli.h"
 
@@ -44,5 +43,3 @@ extern const struct command cmd_version;
 extern const struct command cmd_wait;
 extern const struct command cmd_mcp;
 extern const struct command cmd_waits;
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Files that commands read, and what pgrab apply does with their text.
  */
-#ifndef PGRAB_CLI_FILE_H
-#define PGRAB_CLI_FILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ int cli_read_file(struct cli *c, const char *path, struct buf *out);
 CHECKED enum rc cli_apply(struct cli *c, const char *text, const char *source, bool prune);
 /* Prints what it has changed, and ends the transaction. */
 int cli_apply_end(struct cli *c, bool dry_run);
-
-#endif

@@ -2,8 +2,7 @@
  * Other people's schedules as tasks for pgrab apply.  Each source is one file; what has no counterpart is
  * left out, named and counted, and the rest is imported.
  */
-#ifndef PGRAB_CLI_IMPORT_H
-#define PGRAB_CLI_IMPORT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -58,5 +57,3 @@ import_fields(struct import *m, const char *place, const char *fields, const cha
  */
 #define IMPORT_SCHEDULE_SIZE 256
 bool import_calendar(const char *text, char schedule[IMPORT_SCHEDULE_SIZE], char zone[64], const char **why);
-
-#endif

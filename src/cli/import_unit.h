@@ -1,8 +1,7 @@
 /*
  * Unit files of systemd, as far as a timer and the service that it starts need.
  */
-#ifndef PGRAB_CLI_IMPORT_UNIT_H
-#define PGRAB_CLI_IMPORT_UNIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ cJSON *unit_words(const char *text);
  * systemd could fill in.
  */
 bool unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out, const char **why);
-
-#endif

@@ -2,8 +2,7 @@
  * The manual, made from the same tables as --help: pages for man(1) in man(7)'s macros, and a
  * configuration file with every setting commented out.
  */
-#ifndef PGRAB_CLI_MANUAL_H
-#define PGRAB_CLI_MANUAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ void manual_paragraph(struct buf *out, const char *text);
 /* A list item: bold words, then placeholders in italics (NULL: none), then its text. */
 void manual_item(struct buf *out, const char *bold, const char *italic, const char *text);
 void manual_see_also(struct buf *out, const char *pages);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Drawings of one line: blocks where the terminal has them, otherwise ASCII.
  */
-#ifndef PGRAB_CLI_SPARK_H
-#define PGRAB_CLI_SPARK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ double spark_put(struct buf *out, const PGresult *r, int col, size_t columns, bo
 
 /* A bar of `columns`, of which `part` of `all` are filled. */
 void spark_bar(struct buf *out, double part, double all, size_t columns);
-
-#endif

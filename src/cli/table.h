@@ -1,8 +1,7 @@
 /*
  * A result as aligned columns.
  */
-#ifndef PGRAB_CLI_TABLE_H
-#define PGRAB_CLI_TABLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ void table_print_some(struct buf *out, const PGresult *r, int64_t max, const str
 
 /* Rows of (name, value) as "name   value" lines; a value of several lines is indented below its name. */
 void fields_print(struct buf *out, const PGresult *r, const char *const *skip);
-
-#endif

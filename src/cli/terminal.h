@@ -2,8 +2,7 @@
  * The whole terminal for one program: alternate screen, keys without Enter, signals as events.  Plain ANSI.
  * Once opened it is restored whatever ends the program, except SIGKILL.  One at a time.
  */
-#ifndef PGRAB_CLI_TERMINAL_H
-#define PGRAB_CLI_TERMINAL_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ enum terminal_event terminal_wait(struct terminal *t, int fd, int64_t until_us);
 /* Shows lines, from the top; what is below them becomes empty.  The caller has cut them to rows and
  * columns and taken control characters out.  false: the terminal is gone. */
 bool terminal_draw(const struct terminal *t, const char *lines);
-
-#endif

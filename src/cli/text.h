@@ -2,8 +2,7 @@
  * Text from elsewhere on its way to a terminal: no control characters get through, whatever a
  * task's name or output holds.
  */
-#ifndef PGRAB_CLI_TEXT_H
-#define PGRAB_CLI_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ struct screen {
 	bool color;
 };
 struct screen screen_look(void);
-
-#endif

@@ -2,8 +2,7 @@
  * What pgrab top shows: read from the database by a thread of its own, so that keys are answered while a
  * connection hangs.
  */
-#ifndef PGRAB_CLI_TOP_DATA_H
-#define PGRAB_CLI_TOP_DATA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ void top_reader_ask(struct top_reader *r);     /* not again before the answer wa
 void top_reader_take(struct top_reader *r, struct top_data *out);
 /* false: it is busy with a server that does not answer, and still uses db: end the process by _exit. */
 bool top_reader_stop(struct top_reader **r, int64_t patience_us);
-
-#endif

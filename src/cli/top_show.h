@@ -1,8 +1,7 @@
 /*
  * One frame of pgrab top as lines of text: what fits is chosen here.
  */
-#ifndef PGRAB_CLI_TOP_SHOW_H
-#define PGRAB_CLI_TOP_SHOW_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ struct top_view {
 
 /* Appends the frame.  data NULL: there was none yet. */
 void top_show(struct buf *out, const struct top_data *data, const struct top_view *view);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Waits for something in the database to be over.
  */
-#ifndef PGRAB_CLI_WAIT_H
-#define PGRAB_CLI_WAIT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ struct cli_wait {
 
 /* CLI_DONE: it is over, or there is no row.  Otherwise the error has been reported. */
 int cli_wait(struct cli *c, struct cli_wait *w);
-
-#endif

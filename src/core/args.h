@@ -2,8 +2,7 @@
  * A task's args as its node gets them: the JSON object of the row, as the database prints it, and after it
  * what the parents of a link have printed, as a list of pairs.  Either may be missing.
  */
-#ifndef PGRAB_CORE_ARGS_H
-#define PGRAB_CORE_ARGS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@
  * as {"secret": "name"}, has the key "env:secret" or "env:file" and the value "VARIABLE=name".  RC_BAD:
  * malformed.  pairs_fini is safe afterwards. */
 CHECKED enum rc args_read(const char *text, size_t len, struct pairs *out, struct err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * that three hundred nodes that lost one server do not come back in step.  (A task's own backoff is SQL:
  * retry_wait() in migrations/api/26_finish.sql.)
  */
-#ifndef PGRAB_CORE_BACKOFF_H
-#define PGRAB_CORE_BACKOFF_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ void backoff_init(struct backoff *b, int64_t first_us, int64_t max_us, uint64_t 
 /* The wait after one more failure: between half and all of min(first * 2^tries, max). */
 int64_t backoff_next_us(struct backoff *b);
 void backoff_reset(struct backoff *b); /* after a success */
-
-#endif

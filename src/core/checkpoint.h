@@ -1,7 +1,6 @@
 /* A checkpoint as a run prints it: a line of its own, `pgrab: checkpoint TEXT`.  The next attempt of the fire
  * is given the last one. */
-#ifndef PGRAB_CORE_CHECKPOINT_H
-#define PGRAB_CORE_CHECKPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ struct checkpoint_reader {
 /* True: one or more were complete, *text is the last of them; the caller frees it.  NULL: it is too long. */
 bool checkpoint_read(struct checkpoint_reader *r, const char *bytes, size_t n, char **text);
 void checkpoint_fini(struct checkpoint_reader *r);
-
-#endif

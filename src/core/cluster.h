@@ -3,8 +3,7 @@
  * others.  Counted references: the heartbeat publishes a new one, readers keep the old as long as they need
  * it.
  */
-#ifndef PGRAB_CORE_CLUSTER_H
-#define PGRAB_CORE_CLUSTER_H
+#pragma once
 
 #include <pthread.h>
 
@@ -46,5 +45,3 @@ void cluster_slot_fini(struct cluster_slot *s);
 void cluster_slot_set(struct cluster_slot *s, struct cluster *c); /* takes the caller's reference */
 struct cluster *cluster_slot_get(struct cluster_slot *s); /* NULL before the first set; give back with put */
 void cluster_put(struct cluster_slot *s, struct cluster *c); /* NULL is fine */
-
-#endif

@@ -7,8 +7,7 @@
  * them it is freed and leaves its number in the list; the next claim deletes that row in the
  * statement that writes its own.
  */
-#ifndef PGRAB_CORE_HOLD_H
-#define PGRAB_CORE_HOLD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ void hold_doubt(struct hold *h); /* NULL is fine */
  * could not be deleted. */
 size_t holds_take_over(struct holds *hs, int64_t incarnation, bool doubted, int64_t *out, size_t max);
 void holds_give_back(struct holds *hs, int64_t incarnation, bool doubted, const int64_t *batch, size_t n);
-
-#endif

@@ -3,8 +3,7 @@
  * process of the machine reads alike and which counts suspension.  Counted from before the heartbeat was
  * sent: travel time shortens the lease and never extends it.
  */
-#ifndef PGRAB_CORE_LEASE_H
-#define PGRAB_CORE_LEASE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -66,5 +65,3 @@ lease_until(const struct lease *l)
 {
 	return atomic_load(&l->until_us);
 }
-
-#endif

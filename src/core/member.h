@@ -10,8 +10,7 @@
  *
  * Pure: no I/O, no threads.  Owned by the heartbeat thread.
  */
-#ifndef PGRAB_CORE_MEMBER_H
-#define PGRAB_CORE_MEMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,5 +88,3 @@ bool members_busy(struct members *m, int64_t id);
 bool member_live(const struct member *m);
 /* Silent for its dead_after: its tasks may be taken. */
 bool member_dead(const struct member *m);
-
-#endif

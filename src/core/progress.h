@@ -1,7 +1,6 @@
 /* Progress as a run prints it: a line of its own, `pgrab: progress 42 copying files`.  The number is a
  * percentage, 0 to 100, with or without decimals and a % sign; number or text may be missing, not both. */
-#ifndef PGRAB_CORE_PROGRESS_H
-#define PGRAB_CORE_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ struct progress_reader {
 
 /* True: one or more were complete, *out is the last of them. */
 bool progress_read(struct progress_reader *r, const char *bytes, size_t n, struct progress *out);
-
-#endif

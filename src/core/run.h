@@ -5,8 +5,7 @@
  * that has it; the boss made room for it and frees it.  Only `stop` and what belongs to it may be touched by
  * the boss while a worker has it.
  */
-#ifndef PGRAB_CORE_RUN_H
-#define PGRAB_CORE_RUN_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -223,5 +222,3 @@ run_chain(struct run *r, struct run *chain)
 	r->note.mail.next = chain == NULL ? NULL : &chain->note.mail;
 	return r;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * under the key `env:secret` as "TOKEN=api", {"file": "api.key"} under `env:file`.  Each is filled in once,
  * before the run is executed, and hidden in whatever is recorded of the run.
  */
-#ifndef PGRAB_CORE_SECRET_H
-#define PGRAB_CORE_SECRET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ void secret_hide(const struct run *r, char *text);
 
 /* Wipes and frees. */
 void secret_fini(struct run *r);
-
-#endif

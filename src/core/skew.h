@@ -3,8 +3,7 @@
  * so each gives a lower and an upper bound of the difference; we use the lower one, so that nothing starts
  * early.  The database's clock may be set at any time.
  */
-#ifndef PGRAB_CORE_SKEW_H
-#define PGRAB_CORE_SKEW_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ int64_t skew_note(struct skew *s, int64_t db_us, int64_t sent_us, int64_t got_us
 /* `ahead` if it agrees with this reading; else a clock has been set since, and it is
  * this reading's lower bound. */
 int64_t skew_within(int64_t ahead, int64_t db_us, int64_t sent_us, int64_t got_us);
-
-#endif

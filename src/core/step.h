@@ -2,8 +2,7 @@
  * A step of a run under way, on its way to the database and back: the handlers' thread makes it, the teller
  * has it recorded, and it returns with the answer.  It belongs to the thread that has it.
  */
-#ifndef PGRAB_CORE_STEP_H
-#define PGRAB_CORE_STEP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ step_next(struct step *s)
 {
 	return step_of(s->mail.next);
 }
-
-#endif

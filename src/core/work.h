@@ -6,8 +6,7 @@
  *
  * Pure: no I/O, no threads, no clock.
  */
-#ifndef PGRAB_CORE_WORK_H
-#define PGRAB_CORE_WORK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ void work_parse(struct work *w, const char *text);
 
 /* Fills out[WORK_KINDS]; returns how many.  The kinds are borrowed. */
 size_t work_view(const struct work *w, struct pgrab_work *out);
-
-#endif

@@ -2,8 +2,7 @@
  * A call that may block for ever (a name lookup, PQcancel), given a deadline: it is made in a thread of its
  * own, and left to that thread when the time is up.
  */
-#ifndef PGRAB_DB_DEADLINE_CALL_H
-#define PGRAB_DB_DEADLINE_CALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@
  * drop(arg) has been called.
  */
 bool deadline_call(void (*fn)(void *arg), void (*drop)(void *arg), void *arg, int64_t until_us);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Internal to db: makes a connection within a deadline that holds for name lookups and silent hosts too.
  */
-#ifndef PGRAB_DB_DIAL_H
-#define PGRAB_DB_DIAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ bool dial_wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_f
 
 /* One line of a message: blanks folded, without libpq's guess at the reason. */
 void dial_one_line(char *out, size_t size, const char *text);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Connection strings hold passwords, and libpq repeats pieces of what it does not understand.
  */
-#ifndef PGRAB_DB_DSN_H
-#define PGRAB_DB_DSN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ char *dsn_over(const char *base, const char *over);
 
 /* Does it say who logs in, or how? */
 bool dsn_has_login(const char *dsn);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The end of a node that could not say so itself.
  */
-#ifndef PGRAB_DB_FAREWELL_H
-#define PGRAB_DB_FAREWELL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@
  */
 CHECKED enum rc store_farewell(struct db *db, int64_t node_id, int64_t incarnation, const char *by,
     struct recovered *out, struct err *err);
-
-#endif

@@ -8,8 +8,7 @@
  *   ours    a statement that this schema does not understand: a bug, or a schema that changed under us.  Loud
  *   server  the server, the way to it, our rights, its disk: wait, keep what is in hand, try again
  */
-#ifndef PGRAB_DB_FAULT_H
-#define PGRAB_DB_FAULT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ const char *fault_advice(enum rc rc, const struct err *err);
 
 /* The history has no partition for this moment (anybody's CHECK answers with the same SQLSTATE). */
 bool fault_no_partition(enum rc rc, const struct err *err);
-
-#endif

@@ -6,8 +6,7 @@
  * our backend: when that process has exited, or answers that it takes no sessions now.  With the operator's
  * word also by a refusal, or that answer, of the address that the connection was to.
  */
-#ifndef PGRAB_DB_LIFE_H
-#define PGRAB_DB_LIFE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ void life_refused(struct life *l, const struct life_target *outcome);
 bool life_can_tell(const struct life *l);
 bool life_is_over(const struct life *l);
 void life_forget(struct life *l);
-
-#endif

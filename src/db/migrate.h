@@ -3,8 +3,7 @@
  * inserted first, so that a concurrent migrator collides there and waits; views and functions (api/) are then
  * applied as a whole, in one transaction.
  */
-#ifndef PGRAB_DB_MIGRATE_H
-#define PGRAB_DB_MIGRATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -62,5 +61,3 @@ int migration_number(const struct sql_file *f);    /* 1 for "0001_task.sql" */
 bool migration_breaking(const struct sql_file *f); /* its header says `-- Breaking: yes` */
 #define API_HASH_MAX 40
 const char *api_hash(char *buf); /* of all api files; buf: API_HASH_MAX bytes */
-
-#endif

@@ -1,6 +1,5 @@
 /* Internal to db: numbers as text parameters. */
-#ifndef PGRAB_DB_NUMBER_H
-#define PGRAB_DB_NUMBER_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ number(char *buf, int64_t v)
 	snprintf(buf, NUMBER_MAX, "%" PRId64, v);
 	return buf;
 }
-
-#endif

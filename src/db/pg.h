@@ -8,8 +8,7 @@
  *   - no state is left in a session that others may get: behind a pooler each transaction sets for
  *     itself what it needs, and nothing is prepared under a name.
  */
-#ifndef PGRAB_DB_PG_H
-#define PGRAB_DB_PG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -161,5 +160,3 @@ void pgarray_int(struct pgarray *a, int64_t v);
 void pgarray_text(struct pgarray *a, const char *s); /* NULL adds a null */
 void pgarray_null(struct pgarray *a);
 const char *pgarray_str(struct pgarray *a); /* closes it; valid until the next change */
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The inside of a connection, for pg.c and pg_pooled.c only.
  */
-#ifndef PGRAB_DB_PG_PRIV_H
-#define PGRAB_DB_PG_PRIV_H
+#pragma once
 
 #include "db/life.h"
 #include "db/pg.h"
@@ -83,5 +82,3 @@ bool db_send(struct db *db, const char *name, const char *sql, int n_params, con
 /* One statement in a transaction of its own, which sets what it needs for itself. */
 CHECKED enum rc db_query_pooled(struct db *db, const char *sql, int n_params, const char *const *params,
     int64_t until_us, PGresult **out, struct err *err);
-
-#endif

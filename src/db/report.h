@@ -2,8 +2,7 @@
  * Reading for people and programs: a text of src/db/sql as rows, as a JSON array, or as one JSON object.
  * The texts are plain SELECTs whose order of columns is the order of keys.  enum rc: as db_query.
  */
-#ifndef PGRAB_DB_REPORT_H
-#define PGRAB_DB_REPORT_H
+#pragma once
 
 #include "base/rc.h"
 #include "db/pg.h"
@@ -29,5 +28,3 @@ CHECKED enum rc report_objects(struct db *db, const char *name, int n_params, co
 /* Two columns, name and value, of the first row's columns that are not null. */
 CHECKED enum rc report_fields(struct db *db, const char *name, int n_params, const char *const *params,
     PGresult **out, struct err *err);
-
-#endif

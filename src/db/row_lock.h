@@ -2,8 +2,7 @@
  * Internal to db: which rows of a batch are free to work on, when the statement for all of them has
  * given up waiting for one.
  */
-#ifndef PGRAB_DB_ROW_LOCK_H
-#define PGRAB_DB_ROW_LOCK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ CHECKED enum rc row_locks_take(struct db *db, struct row_lock *f, size_t n, stru
 
 /* Commits when rc is RC_OK, else rolls back; returns the result (RC_UNKNOWN: it may have committed). */
 enum rc row_locks_end(struct db *db, enum rc rc, struct err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * pgrabs in one database.  The texts of src/db/sql and migrations are written for `pgrab`; only here are they
  * changed to another name.
  */
-#ifndef PGRAB_DB_SCHEMA_H
-#define PGRAB_DB_SCHEMA_H
+#pragma once
 
 #include "base/rc.h"
 
@@ -29,5 +28,3 @@ char *schema_rewrite(const char *text);
 
 /* The application_name of a connection: "pgrab heartbeat" with the schema's name instead.  A copy. */
 char *schema_app(const char *app);
-
-#endif

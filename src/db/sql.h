@@ -1,8 +1,7 @@
 /*
  * The texts of src/db/sql/<name>.sql and of the migrations, embedded in the program when it is built.
  */
-#ifndef PGRAB_DB_SQL_H
-#define PGRAB_DB_SQL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ struct sql_file {
  * they were written, for the schema pgrab: see schema_rewrite(). */
 extern const struct sql_file sql_migrations[];
 extern const struct sql_file sql_api[];
-
-#endif

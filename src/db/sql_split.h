@@ -4,8 +4,7 @@
  * tell the last statement (whose rows are the output) from those before it; what is a valid statement
  * is for the server to say.
  */
-#ifndef PGRAB_DB_SQL_SPLIT_H
-#define PGRAB_DB_SQL_SPLIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ size_t sql_split(const char *text, struct sql_part *parts, size_t max);
 
 /* Does a statement name $1, outside of quotes and comments? */
 bool sql_has_param(const char *text);
-
-#endif

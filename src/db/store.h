@@ -3,8 +3,7 @@
  * reach it through struct node only, so that each can be tested with a store that answers what the test wants
  * (tests/unit/fake_store.h).  The contracts are those of the functions, in store_task.h and store_node.h.
  */
-#ifndef PGRAB_DB_STORE_H
-#define PGRAB_DB_STORE_H
+#pragma once
 
 #include "db/pg.h"
 #include "db/store_node.h"
@@ -68,5 +67,3 @@ struct store {
 };
 
 extern const struct store store_postgres;
-
-#endif

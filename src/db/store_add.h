@@ -1,8 +1,7 @@
 /*
  * Inserts a task with only the columns that were given; the rest are the table's defaults.
  */
-#ifndef PGRAB_DB_STORE_ADD_H
-#define PGRAB_DB_STORE_ADD_H
+#pragma once
 
 #include <stddef.h>
 
@@ -28,5 +27,3 @@ store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, st
 /* The same for an existing task: sets these columns; an empty text is null.  No row: no such task. */
 CHECKED enum rc store_edit(
     struct db *db, const char *id, const struct new_value *v, size_t n, PGresult **out, struct err *err);
-
-#endif

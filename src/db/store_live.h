@@ -1,8 +1,7 @@
 /*
  * What runs show while they are under way: pgrab.live and the tables beside it.  enum rc: as db_query.
  */
-#ifndef PGRAB_DB_STORE_LIVE_H
-#define PGRAB_DB_STORE_LIVE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ CHECKED enum rc store_steps(struct db *db, struct step *const *s, size_t n, stru
 
 /* Those without a text are skipped. */
 CHECKED enum rc store_live_answer(struct db *db, const struct live_output *o, size_t n, struct err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The node's own row, and those of the others.  enum rc: as db_query.
  */
-#ifndef PGRAB_DB_STORE_NODE_H
-#define PGRAB_DB_STORE_NODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -180,5 +179,3 @@ store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char
 /* May at_most_once tasks be run here?  (Could a start that was acknowledged be lost?)  async_ok: a
  * standby that may lack it is accepted.  *out false: why->text says why. */
 CHECKED enum rc store_durable(struct db *db, bool async_ok, bool *out, struct err *why);
-
-#endif

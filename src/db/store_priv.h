@@ -1,6 +1,5 @@
 /* What store_claim.c and store_start.c share: rows of claim.sql, held.sql, start.sql and limit_start.sql. */
-#ifndef PGRAB_DB_STORE_PRIV_H
-#define PGRAB_DB_STORE_PRIV_H
+#pragma once
 
 #include <libpq-fe.h>
 
@@ -33,5 +32,3 @@ enum {
 
 /* The definition, as it was when the run was started. */
 void store_fill_definition(struct run *r, const PGresult *res, int row);
-
-#endif

@@ -10,8 +10,7 @@
  * A row that another session has locked (a person's open transaction) must not hold up the others: a
  * statement for many rows waits for a lock only briefly, and is then repeated for the rows that are free.
  */
-#ifndef PGRAB_DB_STORE_TASK_H
-#define PGRAB_DB_STORE_TASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -268,5 +267,3 @@ CHECKED enum rc store_own(
 CHECKED enum rc store_days(struct db *db, struct err *err);
 /* The same; then drops old ones, and removes what else is over, which may take long. */
 CHECKED enum rc store_upkeep(struct db *db, int64_t retention_us, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The upper bound of what tasks may do on this node.  It comes from the node's file, by owner; a row in the
  * database can ask for less and never for more.  Made before any thread starts, and never changed. */
-#ifndef PGRAB_EXEC_BOUNDS_H
-#define PGRAB_EXEC_BOUNDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ bounds_program(const struct bounds *b, const char *program, const char *const *e
 
 /* Would shell and exec be refused to every owner, because they would be root? */
 bool bounds_all_root(const struct bounds_list *l);
-
-#endif

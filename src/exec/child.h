@@ -1,6 +1,5 @@
 /* Running a program under the keeper: what the kinds shell and exec share. */
-#ifndef PGRAB_EXEC_CHILD_H
-#define PGRAB_EXEC_CHILD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ struct child_plan {
 CHECKED enum rc child_plan_make(struct child_plan *p, const char *const *argv, bool takes_argv,
     const char *const *env, const struct pgrab_run *run, struct err *err);
 void child_plan_fini(struct child_plan *p);
-
-#endif

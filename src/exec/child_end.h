@@ -1,7 +1,6 @@
 /* A process under the keeper, from its start to its result: what runs of shell and exec have in common with
  * handler processes. */
-#ifndef PGRAB_EXEC_CHILD_END_H
-#define PGRAB_EXEC_CHILD_END_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void child_explain(struct child_end *e, const char *program, const char *cwd, st
 /* For a run that was killed and has not ended: which process is left, and what it is
  * doing.  shim 0: unknown. */
 void child_end_waits(pid_t shim, pid_t keeper, char *out, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* The executors of a node: the built-in kinds and what was loaded from shared objects. */
-#ifndef PGRAB_EXEC_EXEC_H
-#define PGRAB_EXEC_EXEC_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -73,5 +72,3 @@ bool exec_kind_builtin(const char *kind);
 
 /* All built-in executors, ended by NULL, for lists and help. */
 extern const struct pgrab_executor *const exec_builtin[];
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Kind http: many requests at once, by one thread on one libcurl multi handle.
  */
-#ifndef PGRAB_EXEC_HTTP_H
-#define PGRAB_EXEC_HTTP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ void http_look_at_stops(struct http *h);
 /* Waits until a request goes on, fd becomes readable (true) or it is until_us (clock_mono_us), at most a
  * minute; and does what can be done without waiting. */
 bool http_drive(struct http *h, int fd, int64_t until_us);
-
-#endif

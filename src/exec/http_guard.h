@@ -1,7 +1,6 @@
 /* Where the node must never connect to, whatever a task's URL, DNS or a redirect says; and where the node's
  * file lets tasks connect to. */
-#ifndef PGRAB_EXEC_HTTP_GUARD_H
-#define PGRAB_EXEC_HTTP_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ bool http_host_refused(
  */
 bool http_address_refused(
     const struct http_hosts *h, bool listed, const struct sockaddr *address, char *why, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* An HTTP request as a task describes it, checked before a byte of it is sent.  No I/O here. */
-#ifndef PGRAB_EXEC_HTTP_REQUEST_H
-#define PGRAB_EXEC_HTTP_REQUEST_H
+#pragma once
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -66,5 +65,3 @@ void http_request_place(const struct http_request *r, char *host, size_t size, u
 
 /* "host port 80": whom we talk to, for an error message. */
 void http_request_peer(const struct http_request *r, char *text, size_t size);
-
-#endif

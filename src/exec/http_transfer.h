@@ -1,7 +1,6 @@
 /* One run of kind http: shared by http.c, which has all of them, http_hop.c, which makes their requests, and
  * http_explain.c, which says how they went. */
-#ifndef PGRAB_EXEC_HTTP_TRANSFER_H
-#define PGRAB_EXEC_HTTP_TRANSFER_H
+#pragma once
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -68,5 +67,3 @@ void http_explain(const struct http_transfer *t, CURLcode code, struct pgrab_res
 
 /* The whole reply is here: writes into result whether it is what the task wants. */
 void http_judge(const struct http_transfer *t, struct pgrab_result *result);
-
-#endif

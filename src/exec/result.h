@@ -1,6 +1,5 @@
 /* Filling in struct pgrab_result: what all built-in executors share. */
-#ifndef PGRAB_EXEC_RESULT_H
-#define PGRAB_EXEC_RESULT_H
+#pragma once
 
 #include "base/rc.h"
 #include "pgrab/executor.h"
@@ -10,5 +9,3 @@ const char *stop_text(enum pgrab_stop why);
 
 /* Not succeeded, and why: the first line of the text, made printable, cut to size. */
 void result_fail(struct pgrab_result *result, const char *fmt, ...) PRINTF_LIKE(2, 3);
-
-#endif

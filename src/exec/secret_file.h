@@ -1,7 +1,6 @@
 /* Secrets in files: FOLDER/OWNER/PATH, where FOLDER is what the node's file names (secret_dir), OWNER the
  * role that the task belongs to, and PATH what the row says. */
-#ifndef PGRAB_EXEC_SECRET_FILE_H
-#define PGRAB_EXEC_SECRET_FILE_H
+#pragma once
 
 #include "base/rc.h"
 
@@ -13,5 +12,3 @@
  */
 CHECKED enum rc
 secret_file_read(const char *folder, const char *owner, const char *path, char **out, struct err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* The inside of kind sql, for its own files only: sql.c (a task in a transaction), sql_alone.c (one outside),
  * sql_steps.c (one in several), sql_lost.c (whose connection was lost), sql_session.c (connections) and
  * sql_text.c (the text of a task). */
-#ifndef PGRAB_EXEC_SQL_H
-#define PGRAB_EXEC_SQL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -138,5 +137,3 @@ CHECKED enum rc sql_step_recorded(struct sql_work *k, bool *recorded_out, struct
 
 /* args.transaction = false: the text's only statement, by itself.  The outcome goes into k->result. */
 void sql_run_alone(struct sql_work *k);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a job starts with unless its task says otherwise: user, environment, folder, umask, nice.  Made before
  * any thread starts, and never changed. */
-#ifndef PGRAB_EXEC_SURROUNDINGS_H
-#define PGRAB_EXEC_SURROUNDINGS_H
+#pragma once
 
 #include "base/rc.h"
 #include "base/texts.h"
@@ -53,5 +52,3 @@ CHECKED enum rc limits_read(struct keeper_limits *l, const char *where, const ch
 /* A task's limits within the node's, which also apply to a task that names none.  RC_BAD: it wants more. */
 CHECKED enum rc limits_within(const struct keeper_limits *node, const struct keeper_limits *task,
     struct keeper_limits *out, struct err *err);
-
-#endif

@@ -8,8 +8,7 @@
  * All of it belongs to the one thread that calls pool_* (except where it says "any thread").  It has no
  * connection, and knows nothing of the boss: a struct pool_host does the node's part.
  */
-#ifndef PGRAB_HANDLER_POOL_H
-#define PGRAB_HANDLER_POOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,5 +96,3 @@ void pools_status(const struct pools *ps, size_t pool, struct pool_status *out);
 /* "python3 handlers.py 'a b'" split at blanks; quotes work as in a shell, and nothing else does.  *out: ended
  * by NULL, one block, the caller frees it.  RC_BAD: a quote is not closed, or there is nothing. */
 CHECKED enum rc pool_words(const char *text, char ***out, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The inside of the pools, for its own files only: pools.c (the loop), pool.c (processes, queue), process.c
  * and process_watch.c (one process), talk.c (what it says). */
-#ifndef PGRAB_HANDLER_POOL_PRIV_H
-#define PGRAB_HANDLER_POOL_PRIV_H
+#pragma once
 
 #include <poll.h>
 #include <sys/queue.h>
@@ -163,5 +162,3 @@ void suspects_add(struct suspects *s, int64_t id);
 void suspects_clear(struct suspects *s, int64_t id); /* it is none any more */
 /* why NULL: it ended as asked.  at_work: it had tasks. */
 void pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_work, int64_t now);
-
-#endif

@@ -3,8 +3,7 @@
  * Pure: text in, text out.  Nothing that a process says is trusted before it is checked, and the
  * length of a line is bounded.
  */
-#ifndef PGRAB_HANDLER_PROTOCOL_H
-#define PGRAB_HANDLER_PROTOCOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +70,3 @@ void protocol_end(struct buf *out);
 
 /* Text as a JSON string. */
 void protocol_string(struct buf *out, const char *text);
-
-#endif

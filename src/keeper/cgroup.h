@@ -3,8 +3,7 @@
  * write kills all that is in it at once, and it bounds memory, processes and processor time.  Where there is
  * none, the walk over the processes (proctree.h) does the killing alone, and only memory can be bounded.
  */
-#ifndef PGRAB_KEEPER_CGROUP_H
-#define PGRAB_KEEPER_CGROUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -42,5 +41,3 @@ bool cgroup_remove(struct cgroup *c); /* when nothing is in it any more; false: 
 
 /* The same for a run whose shim is dead: kills what is in it; removes it when it is empty. */
 void cgroup_kill_of(const struct cgroup_base *b, pid_t shim);
-
-#endif

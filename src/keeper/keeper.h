@@ -18,8 +18,7 @@
  * The node watches the keeper in turn, in a thread of this module: one that has died, or whose tick stands
  * still, is killed and replaced, and what it left is killed by the node itself, the next subreaper.
  */
-#ifndef PGRAB_KEEPER_KEEPER_H
-#define PGRAB_KEEPER_KEEPER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -175,5 +174,3 @@ bool keeper_ended(struct keeper *k, uint64_t life);
 /* main() of the keeper process, called by the program's main for argv[1] = KEEPER_ARGV1.  Returns its exit
  * code. */
 int keeper_main(int argc, char **argv);
-
-#endif

@@ -1,7 +1,6 @@
 /* The node's side of the keeper, for its own files only: keeper.c (what others call), link.c and watch.c (the
  * thread). */
-#ifndef PGRAB_KEEPER_KEEPER_PRIV_H
-#define PGRAB_KEEPER_KEEPER_PRIV_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -75,5 +74,3 @@ struct keeper {
 
 /* Thread that keeps a keeper alive until stop_fd is readable; then sees the last one off. */
 void *watch_main(void *keeper);
-
-#endif

@@ -1,6 +1,5 @@
 /* From fork to exec: the little that happens in a run's main process before it is the user's program. */
-#ifndef PGRAB_KEEPER_LAUNCH_H
-#define PGRAB_KEEPER_LAUNCH_H
+#pragma once
 
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -26,5 +25,3 @@ struct launch {
 
 /* Call in the child of vfork, whose parent then finds *failed.  Signals must have their default actions. */
 _Noreturn void launch(const struct launch *l);
-
-#endif

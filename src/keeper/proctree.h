@@ -3,8 +3,7 @@
  * with /proc/<pid>/task/<tid>/children).  Signals go through a pidfd after a second look at the start time,
  * so that a process id that was reused meanwhile is never hit.
  */
-#ifndef PGRAB_KEEPER_PROCTREE_H
-#define PGRAB_KEEPER_PROCTREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ struct proc_view {
 	char name[32];
 };
 bool proc_look(pid_t pid, struct proc_view *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* The process that watches a run: forked by the keeper, parent and subreaper of all that the run starts.
  * When nothing is left of one run it takes the next. */
-#ifndef PGRAB_KEEPER_SHIM_H
-#define PGRAB_KEEPER_SHIM_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/resource.h>
@@ -31,5 +30,3 @@ int64_t shim_kill_at_us(const struct shim_setup *setup, int64_t now_us);
  */
 #define SHIM_IDLE 'I'
 _Noreturn void shim_main(const struct shim_setup *setup, int line_fd);
-
-#endif

@@ -9,8 +9,7 @@
  * it should have done is overdue.  We hold on to the shim's end of each run socket until nothing of the run
  * is left, so a worker's half-close of its end reaches us too, and we can speak for a shim that was killed.
  */
-#ifndef PGRAB_KEEPER_SHIMS_H
-#define PGRAB_KEEPER_SHIMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ void shims_check(struct shims *s, bool ending);
 void shims_retire(struct shims *s, bool all);
 /* Kills what killed shims have left to us; call again while any are orphaned. */
 void shims_kill_strays(struct shims *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the node hands to the keeper for one run: a datagram of one byte with these descriptors.  What to run
  * travels in a memory file, which the shim reads, so that the keeper itself parses nothing. */
-#ifndef PGRAB_KEEPER_WIRE_H
-#define PGRAB_KEEPER_WIRE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -72,5 +71,3 @@ struct wire_spec {
 /* Reads it back.  RC_BAD: not what wire_pack wrote; RC_AGAIN: could not be read.  Closes nothing. */
 CHECKED enum rc wire_unpack(int fd, struct wire_spec *out);
 void wire_spec_fini(struct wire_spec *w);
-
-#endif

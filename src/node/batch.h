@@ -1,8 +1,7 @@
 /*
  * What starter, finisher and heartbeat share: batches of runs, and the pause after a database error.
  */
-#ifndef PGRAB_NODE_BATCH_H
-#define PGRAB_NODE_BATCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ batch_pause(struct backoff *b, struct gate *stop_now, enum rc rc, const char *wh
 int64_t batch_wait_us(struct db *db, int64_t used_us, int64_t until_us);
 /* Closes it if it is. */
 void batch_close_idle(struct db *db, int64_t used_us);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * They are started and stopped in node.c: start_threads() and stop_threads() have the order and its reasons.
  */
-#ifndef PGRAB_NODE_CONTEXT_H
-#define PGRAB_NODE_CONTEXT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -166,5 +165,3 @@ bool node_server(struct node *n, uint64_t key);
 
 /* A connection for a thread of this node, named for pg_stat_activity. */
 struct db *node_db(const struct node *n, const char *what);
-
-#endif

@@ -2,8 +2,7 @@
  * The control loop: the main thread of a node between start and stop.  Signals, the doorbell, the keeper's
  * life.
  */
-#ifndef PGRAB_NODE_CONTROL_H
-#define PGRAB_NODE_CONTROL_H
+#pragma once
 
 struct heartbeat;
 struct loaders;
@@ -23,5 +22,3 @@ control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat
 /* Runs until nothing is in hand, or until the drain_timeout, a second signal or the keeper's death.  Call
  * after the boss was told to drain.  CONTROL_STOP: empty. */
 enum control_end control_drain(struct node *n);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Before the threads: enough descriptors for all that a node with these settings may hold at once.
  */
-#ifndef PGRAB_NODE_DESCRIPTORS_H
-#define PGRAB_NODE_DESCRIPTORS_H
+#pragma once
 
 #include "base/rc.h"
 
@@ -12,5 +11,3 @@ struct node;
  * needed.  (A thread that gets no descriptor for its connection keeps what it has until it does: a node would
  * take tasks and never record their ends.) */
 CHECKED enum rc descriptors_provide(const struct node *n, struct err *err);
-
-#endif

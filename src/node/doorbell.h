@@ -2,8 +2,7 @@
  * The doorbell: LISTEN on its own connection, in the control thread's event loop.  Only a hint: without it
  * everything still works, at most `poll` later.
  */
-#ifndef PGRAB_NODE_DOORBELL_H
-#define PGRAB_NODE_DOORBELL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ struct doorbell_calls {
 struct doorbell *doorbell_create(
     struct event_base *base, const char *dsn, const struct doorbell_calls *calls, _Atomic bool *listening);
 void doorbell_destroy(struct doorbell **d);
-
-#endif

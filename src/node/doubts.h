@@ -10,8 +10,7 @@
  *
  * A task whose start is refused whatever is beside it is doubted, too.
  */
-#ifndef PGRAB_NODE_DOUBTS_H
-#define PGRAB_NODE_DOUBTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -78,5 +77,3 @@ void sift_alone(struct sifter *s, const struct sifted *what, size_t i);
 /* Tries those of the n items (what->ctx has them) that are not doubted, and, if the server answers, one of
  * the others whose time has come.  Moves them. */
 void sift_each(struct sifter *s, const struct sifted *what, void *items, size_t n, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  * "A dead node says so": what a node's keeper becomes when the node's process has died and nothing of its
  * runs is left.  It tells the database, so that others need not wait until the silence is long enough.
  */
-#ifndef PGRAB_NODE_FAREWELL_H
-#define PGRAB_NODE_FAREWELL_H
+#pragma once
 
 #include "base/rc.h"
 #include "node/settings/settings.h"
@@ -18,5 +17,3 @@ CHECKED enum rc farewell_will(const struct settings *set, int *fd_out, struct er
 
 /* main() of that process.  Returns its exit code. */
 int farewell_main(int argc, char **argv);
-
-#endif

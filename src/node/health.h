@@ -4,8 +4,7 @@
  *
  * Each fault is logged once when it begins and once when it is over.
  */
-#ifndef PGRAB_NODE_HEALTH_H
-#define PGRAB_NODE_HEALTH_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ bool health_part_well(const struct node *n, enum health_part part);
 
 /* May the node claim?  Any thread. */
 bool health_may_claim(const struct node *n);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Ends this process when a stop takes too long: a plug-in that does not return, a server that is silent.
  */
-#ifndef PGRAB_NODE_LAST_RESORT_H
-#define PGRAB_NODE_LAST_RESORT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ struct last_resort {
 /* At the beginning of a stop, and at its end. */
 void last_resort_start(struct last_resort *l, struct node *n, enum control_end why);
 void last_resort_end(struct last_resort *l);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Before the threads: the database, its schema, our kinds in it, and what its durability allows.
  */
-#ifndef PGRAB_NODE_MEET_H
-#define PGRAB_NODE_MEET_H
+#pragma once
 
 #include "base/rc.h"
 
@@ -11,5 +10,3 @@ struct node;
 /* Waits for the server, saying so once.  A fault of the configuration (a wrong password, no such database,
  * no rights) is not waited for: the person who starts a node is there to mend it.  RC_CLOSED: TERM came. */
 CHECKED enum rc node_meet_database(struct node *n, struct err *err);
-
-#endif

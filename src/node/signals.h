@@ -2,8 +2,7 @@
  * TERM, INT, QUIT and HUP before the control loop runs: they are kept blocked, and wherever the main thread
  * waits it checks whether it must stop.
  */
-#ifndef PGRAB_NODE_SIGNALS_H
-#define PGRAB_NODE_SIGNALS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ bool signals_wait(int64_t us);
 
 /* From here on their handlers get them (a pending signal is delivered at once). */
 void signals_unblock(void);
-
-#endif

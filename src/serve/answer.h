@@ -3,8 +3,7 @@
  * How many requests wait for them is bounded, and so is how long: a database that does not answer makes
  * requests fail, not pile up.
  */
-#ifndef PGRAB_SERVE_ANSWER_H
-#define PGRAB_SERVE_ANSWER_H
+#pragma once
 
 #include "base/mailbox.h"
 #include "serve/call.h"
@@ -30,5 +29,3 @@ struct answerers_figures {
 	int64_t refused;       /* calls for which there was no room, or no time */
 };
 void answerers_figures(struct answerers *p, struct answerers_figures *out);
-
-#endif

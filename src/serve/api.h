@@ -2,8 +2,7 @@
  * The API: each route is a text of src/db/sql, the parameters it is given, and the shape its rows
  * take.  JSON is made by the database, as for the command line's --json.
  */
-#ifndef PGRAB_SERVE_API_H
-#define PGRAB_SERVE_API_H
+#pragma once
 
 #include "serve/route.h"
 
@@ -47,5 +46,3 @@ struct api {
 	bool shared;          /* a list or summary: may be a second old, see cache.h */
 	bool hash_joins;      /* off in our sessions (db/pg_session.c), but long chains need them */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Files that are embedded in the program: what the page needs, and the description of the API. */
-#ifndef PGRAB_SERVE_ASSET_H
-#define PGRAB_SERVE_ASSET_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@ struct asset {
 };
 
 extern const struct asset assets[]; /* ended by a NULL name; made by embed.py */
-
-#endif

@@ -4,8 +4,7 @@
  * four times a minute.  By role, because each role sees only what is its own.  Changes that are made
  * through this program show at once.
  */
-#ifndef PGRAB_SERVE_CACHE_H
-#define PGRAB_SERVE_CACHE_H
+#pragma once
 
 #include "db/pg.h"
 
@@ -21,5 +20,3 @@ CHECKED enum rc cache_query(struct cache *c, struct db *db, int role, const char
 
 /* Something was changed: nothing that was asked before counts any more. */
 void cache_clear(struct cache *c);
-
-#endif

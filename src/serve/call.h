@@ -2,8 +2,7 @@
  * A request on its way: made by the HTTP thread, answered by an answerer, sent by the HTTP thread.
  * It belongs to the thread that has it.
  */
-#ifndef PGRAB_SERVE_CALL_H
-#define PGRAB_SERVE_CALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -102,5 +101,3 @@ char *call_next(const struct call *c, const char *cursor);
 
 /* Does the client want a page rather than JSON? */
 bool call_is_page(const struct call *c);
-
-#endif

@@ -2,8 +2,7 @@
  * Connections of clients: how many there may be, how long a request and its answer may take, how often one
  * may send requests.  All of it belongs to the HTTP thread.
  */
-#ifndef PGRAB_SERVE_CLIENTS_H
-#define PGRAB_SERVE_CLIENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ void clients_go_on(struct clients *c, struct bufferevent *bev);
 
 /* Counts one request of `who`; false: too many within this second. */
 bool clients_may_ask(struct clients *c, const char *who);
-
-#endif

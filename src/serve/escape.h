@@ -1,6 +1,5 @@
 /* Text on its way into a page or JSON: whatever a task's name, command or output holds, it stays text. */
-#ifndef PGRAB_SERVE_ESCAPE_H
-#define PGRAB_SERVE_ESCAPE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -12,5 +11,3 @@ void html_url(struct buf *out, const char *s);
 
 /* With its quotes; NULL: null.  For small texts of our own: the database makes JSON of what users wrote. */
 void json_text(struct buf *out, const char *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* Writing metrics: the text format of Prometheus (0.0.4), and OpenMetrics (1.0). */
-#ifndef PGRAB_SERVE_EXPOSE_H
-#define PGRAB_SERVE_EXPOSE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ void expose_sample(struct expose *e, const char *name, const char *suffix, const
 
 /* A whole gauge, without labels. */
 void expose_one(struct expose *e, const char *name, const char *help, double value);
-
-#endif

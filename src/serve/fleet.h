@@ -2,8 +2,7 @@
  * What is known of each database: its row of pgrab.overview, or why there is none.  Each is told by the
  * threads of its own answerers, so whoever looks at all of them waits for none.
  */
-#ifndef PGRAB_SERVE_FLEET_H
-#define PGRAB_SERVE_FLEET_H
+#pragma once
 
 #include "serve/call.h"
 
@@ -20,5 +19,3 @@ void fleet_note(struct fleet *f, size_t database, const PGresult *r, const char 
 /* All that is known, for the caller to PQclear: columns database, path, state, seconds (since it was told),
  * those of pgrab.overview, and error. */
 PGresult *fleet_rows(struct fleet *f, const struct serve_settings *set);
-
-#endif

@@ -2,8 +2,7 @@
  * Who sends this request, and may another site have made a browser send it?  All in the HTTP thread, and
  * nothing here blocks.
  */
-#ifndef PGRAB_SERVE_GUARD_H
-#define PGRAB_SERVE_GUARD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ bool guard_cookie(const char *header, const char *name, char *out, size_t size);
 
 /* 32 hexadecimal digits that nobody can guess. */
 void guard_random(char out[33]);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The HTTP thread: listeners, requests in, answers out.  It never waits for a database.
  */
-#ifndef PGRAB_SERVE_HTTP_H
-#define PGRAB_SERVE_HTTP_H
+#pragma once
 
 #include <event2/event.h>
 
@@ -18,5 +17,3 @@ http_create(struct event_base *base, const struct serve_settings *set, struct ht
 /* No new connections; idle(arg) is called once no request is under way. */
 void http_drain(struct http *h, void (*idle)(void *arg), void *arg);
 void http_destroy(struct http **h);
-
-#endif

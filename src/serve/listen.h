@@ -1,6 +1,5 @@
 /* Sockets to listen at. */
-#ifndef PGRAB_SERVE_LISTEN_H
-#define PGRAB_SERVE_LISTEN_H
+#pragma once
 
 #include <event2/event.h>
 #include <event2/http.h>
@@ -16,5 +15,3 @@ CHECKED enum rc listen_all(struct event_base *base, const struct serve_settings 
 
 /* Removes the files of the Unix sockets. */
 void listen_unlink(const struct serve_settings *set);
-
-#endif

@@ -3,8 +3,7 @@
  * (modelcontextprotocol.io, revision 2025-06-18, the stdio transport).  Each tool is a request of the API, so
  * it says what the API says, with the rights of the connection's role.
  */
-#ifndef PGRAB_SERVE_MCP_H
-#define PGRAB_SERVE_MCP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -12,5 +11,3 @@
 
 /* Answers until the end of `in`, in the calling thread.  writes: with the tools that change something. */
 void mcp_talk(struct db *db, bool writes, FILE *in, FILE *out);
-
-#endif

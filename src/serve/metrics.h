@@ -2,8 +2,7 @@
  * GET /metrics: what the database says about tasks and nodes, the runs counted since this program started,
  * and its own requests.  Labels are bounded: kinds, outcomes, nodes; never a task.
  */
-#ifndef PGRAB_SERVE_METRICS_H
-#define PGRAB_SERVE_METRICS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ void metrics_destroy(struct metrics **m);
 
 /* Counts a request that was answered.  Any thread. */
 void metrics_request(struct metrics *m, int status, int64_t us);
-
-#endif

@@ -8,8 +8,7 @@
  * no `pgrab serve` ran, is not sent.  A slice whose answer was lost is sent twice; spans have numbers, by
  * which collectors may see that.
  */
-#ifndef PGRAB_SERVE_OTLP_H
-#define PGRAB_SERVE_OTLP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ struct otlp_figures {
 	double behind;                  /* seconds */
 };
 void otlp_figures(const struct otlp *o, struct otlp_figures *out); /* any thread */
-
-#endif

@@ -1,6 +1,5 @@
 /* The page: HTML that works without JavaScript.  Whatever comes from a row goes through html_text(). */
-#ifndef PGRAB_SERVE_PAGE_H
-#define PGRAB_SERVE_PAGE_H
+#pragma once
 
 #include "serve/call.h"
 
@@ -90,5 +89,3 @@ void page_act_all(struct call *c, struct db *db);
 void page_add(struct call *c, struct db *db);
 void page_log_in(struct call *c, struct db *db);
 void page_log_out(struct call *c, struct db *db);
-
-#endif

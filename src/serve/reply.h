@@ -1,11 +1,8 @@
 /* What every answer has: its headers, and its line in the log.  The HTTP thread. */
-#ifndef PGRAB_SERVE_REPLY_H
-#define PGRAB_SERVE_REPLY_H
+#pragma once
 
 #include "serve/call.h"
 
 void reply_header(struct call *c, const char *name, const char *value);
 void reply_headers(struct call *c);
 void reply_log(const struct call *c, int64_t us); /* us: how long it took */
-
-#endif

@@ -2,8 +2,7 @@
  * Which request is answered by what: one const row each.  A path's `*` is one part of it,
  * passed to the handler decoded.
  */
-#ifndef PGRAB_SERVE_ROUTE_H
-#define PGRAB_SERVE_ROUTE_H
+#pragma once
 
 #include "serve/call.h"
 
@@ -50,5 +49,3 @@ extern const struct route serve_routes[], api_routes[], page_routes[], callback_
  * that the path has, "GET, POST", or NULL when it has none.  path: as it came, percent-encoded.
  */
 const struct route *route_find(struct call *c, const char *method, const char *path, const char **allow_out);
-
-#endif

@@ -5,12 +5,9 @@
  * answerers (answer.h) each own their connections to the database.  A request is a struct call that goes
  * from the one to the other and back.
  */
-#ifndef PGRAB_SERVE_SERVE_H
-#define PGRAB_SERVE_SERVE_H
+#pragma once
 
 #include "serve/settings.h"
 
 /* Serves until TERM or INT.  Returns an exit code. */
 int serve_main(const struct serve_settings *set);
-
-#endif

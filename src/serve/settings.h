@@ -2,8 +2,7 @@
  * The settings of `pgrab serve`: one table of keys gives flag, ini key, environment variable,
  * default, range and help.
  */
-#ifndef PGRAB_SERVE_SETTINGS_H
-#define PGRAB_SERVE_SETTINGS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ struct serve_address {
 /* The next of the list that *at points into; false at its end, or with err->text set at
  * one that is not an address. */
 bool serve_next_address(const char **at, struct serve_address *out, struct err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * Answers that go on: server-sent events.  A stream's call goes to the answerers again every second, and what
  * it brings is sent.  All of it belongs to the HTTP thread, except the call while an answerer has it.
  */
-#ifndef PGRAB_SERVE_STREAM_H
-#define PGRAB_SERVE_STREAM_H
+#pragma once
 
 #include <event2/event.h>
 
@@ -25,5 +24,3 @@ void streams_done(struct streams *s, struct call *c);
 
 /* Ends all streams: those that wait now, the others when the answerers give them back. */
 void streams_stop(struct streams *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tokens: rows of pgrab.token, looked up with this program's own role. */
-#ifndef PGRAB_SERVE_TOKEN_H
-#define PGRAB_SERVE_TOKEN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -8,5 +7,3 @@
 
 /* Turns c->token into c->role.  False: it is not valid, or its role has no section; c holds the answer. */
 bool token_settle(struct call *c, struct db *own);
-
-#endif

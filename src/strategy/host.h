@@ -1,8 +1,7 @@
 /*
  * Loads a strategy and calls it with care: checks the ABI, bounds every answer, measures.
  */
-#ifndef PGRAB_STRATEGY_HOST_H
-#define PGRAB_STRATEGY_HOST_H
+#pragma once
 
 #include "base/rc.h"
 #include "pgrab/strategy.h"
@@ -29,5 +28,3 @@ bool strategy_may_steal(struct strategy *s, const struct pgrab_cluster *c);
 
 /* All built-in strategies, ended by NULL. */
 extern const struct pgrab_strategy *const strategy_builtin[];
-
-#endif

@@ -4,8 +4,7 @@
  * -Dfuzz=true libFuzzer makes up the input (scripts/fuzz); everywhere else replay.c hands over the
  * files of corpus/.
  */
-#ifndef FUZZ_H
-#define FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,5 +60,3 @@ fuzz_next(struct fuzz_input *in, int stop)
 	in->left -= taken;
 	return piece;
 }
-
-#endif

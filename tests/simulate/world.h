@@ -7,8 +7,7 @@
  * taken by any node that has nothing else to do.  (Real nodes also help those that are busy at once: not
  * modelled, so waits are longer here.)
  */
-#ifndef PGRAB_TESTS_SIMULATE_WORLD_H
-#define PGRAB_TESTS_SIMULATE_WORLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -179,5 +178,3 @@ uint64_t tasks_waiting(const struct world *w);
 /* world.c */
 void world_run(struct world *w, const struct plan *plan);
 void world_end(struct world *w);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Random pictures of a cluster, and a strategy to ask about them.
  */
-#ifndef PGRAB_TESTS_CLUSTERS_H
-#define PGRAB_TESTS_CLUSTERS_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,5 +102,3 @@ set_count(const struct pgrab_shard_set *set)
 		n += (size_t)__builtin_popcountll(set->word[w]);
 	return n;
 }
-
-#endif

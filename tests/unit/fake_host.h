@@ -2,8 +2,7 @@
  * The node's side of a run, for tests of executors: keeps the output, and stops the run when the test says
  * so.
  */
-#ifndef FAKE_HOST_H
-#define FAKE_HOST_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -76,5 +75,3 @@ fake_host_fini(struct fake_host *f)
 	close(f->host.stop_fd);
 	buf_fini(&f->output);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * A store in memory with the rules of the real one: versions, fences, locked rows, refusals, answers that are
  * lost. One for a program; any thread.  `store_fake` is what a node of a test asks.
  */
-#ifndef PGRAB_TESTS_FAKE_STORE_H
-#define PGRAB_TESTS_FAKE_STORE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -129,5 +128,3 @@ struct fake_task *fake_task(int64_t id);
 struct fake_node *fake_node(const char *name); /* makes it, up */
 size_t fake_count(enum fake_status status);
 size_t fake_ends_of(int64_t id, int64_t version); /* rows of the history */
-
-#endif

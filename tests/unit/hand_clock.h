@@ -7,8 +7,7 @@
  * must: the others get their turn (hand.others) and the clock moves on by hand.step_us, until the event has
  * come or the time is over.
  */
-#ifndef PGRAB_TESTS_HAND_CLOCK_H
-#define PGRAB_TESTS_HAND_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ void hand_start(void); /* at 1000 s */
 void hand_turn(int64_t us);
 
 #define HAND_ROUND(until, call) (hand.round = true, hand.until_us = (until), (call))
-
-#endif

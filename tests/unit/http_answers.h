@@ -1,8 +1,7 @@
 /*
  * What the server of test_http.c answers, by path.  Its ctx is the struct fake_host of the test that runs.
  */
-#ifndef HTTP_ANSWERS_H
-#define HTTP_ANSWERS_H
+#pragma once
 
 #include "base/alloc.h"
 #include "fake_host.h"
@@ -186,5 +185,3 @@ static const struct tiny_route http_answers[] = {{"/overflow", answer_overflow},
     {"/elsewhere", answer_elsewhere}, {"/ftp", answer_ftp}, {"/metadata", answer_metadata},
     {"/status/204", answer_status}, {"/status/304", answer_status}, {"/status/404", answer_status},
     {"/status/503", answer_status}, {NULL, answer_ok}};
-
-#endif

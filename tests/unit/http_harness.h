@@ -1,8 +1,7 @@
 /*
  * What the tests of kind http run in: a server, a host, one executor; and how they check the outcome.
  */
-#ifndef HTTP_HARNESS_H
-#define HTTP_HARNESS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,5 +128,3 @@ teardown(void **state)
 	fake_host_fini(&host);
 	return 0;
 }
-
-#endif

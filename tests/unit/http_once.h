@@ -1,6 +1,5 @@
 /* One request of kind http, from its beginning to its end. */
-#ifndef HTTP_ONCE_H
-#define HTTP_ONCE_H
+#pragma once
 
 #include "base/clock.h"
 #include "exec/http.h"
@@ -28,5 +27,3 @@ http_once(struct http *h, const struct pgrab_run *run, const struct pgrab_host *
 	}
 	return http_result;
 }
-
-#endif

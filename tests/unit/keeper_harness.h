@@ -6,8 +6,7 @@
  * its child: "no child left" then says that nothing has survived.  Every wait
  * has a deadline and an event to wait for.
  */
-#ifndef KEEPER_HARNESS_H
-#define KEEPER_HARNESS_H
+#pragma once
 
 #include <dirent.h>
 #include <errno.h>
@@ -386,5 +385,3 @@ stop_keeper(void **state)
 }
 
 #define WITH_KEEPER(f) cmocka_unit_test_setup_teardown(f, start_keeper, stop_keeper)
-
-#endif

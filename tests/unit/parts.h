@@ -2,8 +2,7 @@
  * A node of a test: its parts on the fake store, with the workers played by the test.  With clocks turned by
  * hand the test calls the rounds; with the machine's clocks the parts are threads.
  */
-#ifndef PGRAB_TESTS_PARTS_H
-#define PGRAB_TESTS_PARTS_H
+#pragma once
 
 #include "fake_store.h"
 #include "hand_clock.h"
@@ -57,5 +56,3 @@ struct fake_task *parts_claimed(struct parts *p, int64_t due_mono_us, bool once)
  * so. */
 size_t parts_begin_work(struct parts *p);
 void parts_end_work(struct parts *p, size_t i, enum outcome o);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Random numbers for tests: the seed is printed as a TAP comment, and PGRAB_TEST_SEED repeats it.
  */
-#ifndef PGRAB_TESTS_RANDOM_H
-#define PGRAB_TESTS_RANDOM_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ random_below(unsigned n)
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
 	return (unsigned)((z ^ (z >> 31)) % n);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * A small HTTP server in a thread of the test, that can also be a bad one: it hangs, trickles, floods, hangs
  * up. One connection at a time, one request per connection.  Nothing here waits without a deadline.
  */
-#ifndef TINY_HTTP_H
-#define TINY_HTTP_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -173,5 +172,3 @@ tiny_stop(struct tiny *s)
 	close(s->listen_fd);
 	close(s->quit_fd);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * The boss: owns every task in hand, holds each until it is due (less LEAD_US, which its start needs), and
  * hands it to a free worker.
  */
-#ifndef PGRAB_NODE_BOSS_BOSS_H
-#define PGRAB_NODE_BOSS_BOSS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -85,5 +84,3 @@ int boss_empty_fd(const struct boss *b);
 /* Of rows the database says are ours, keeps those that are not in hand: leaks.  Synchronous; returns how many
  * are left in rows. */
 size_t boss_leaks(struct boss *b, struct owned *rows, size_t n);
-
-#endif

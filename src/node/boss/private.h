@@ -2,8 +2,7 @@
  * The inside of the boss: boss.c is the thread, queue.c what waits, stop.c what is to stop, room.c what may
  * be claimed, busy.c who may help, preempt.c who gives way, mail.c what other threads call.
  */
-#ifndef PGRAB_NODE_BOSS_PRIVATE_H
-#define PGRAB_NODE_BOSS_PRIVATE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -134,5 +133,3 @@ bool boss_helped(const struct boss *b);       /* we are busy, and another node i
 void boss_preempt(struct boss *b, int64_t now);    /* for what has waited too long */
 void boss_gave_way(struct boss *b, struct run *r); /* if it was told to: its worker is free */
 void boss_urgent_room(const struct boss *b, int64_t now, struct room *room);
-
-#endif

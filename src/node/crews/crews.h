@@ -5,8 +5,7 @@
  * What the boss and the loaders need of each beside its numbers (boss/private.h): which kinds are its own,
  * and how it takes a run.  What a claim starts goes to its crew at once.
  */
-#ifndef PGRAB_NODE_CREWS_CREWS_H
-#define PGRAB_NODE_CREWS_CREWS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ void crews_kinds(const struct node *n, void (*each)(void *ctx, const char *kind)
 /* Not for the workers.  take: a run that is on record as started, due soon. */
 void crews_take(struct node *n, struct run *r);
 int crews_wake_fd(const struct node *n, size_t crew); /* tells it to look at the stops of its runs */
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The crew of kind http: one thread that has up to http_slots requests under way.
  */
-#ifndef PGRAB_NODE_CREWS_HTTP_CREW_H
-#define PGRAB_NODE_CREWS_HTTP_CREW_H
+#pragma once
 
 #include "base/rc.h"
 #include "core/run.h"
@@ -20,5 +19,3 @@ void http_crew_stop(struct http_crew *c);                 /* nothing is in hand 
 /* Any thread. */
 void http_crew_take(struct http_crew *c, struct run *r);
 int http_crew_wake_fd(const struct http_crew *c);
-
-#endif

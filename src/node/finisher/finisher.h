@@ -2,8 +2,7 @@
  * The finisher thread: writes the outcomes of runs, with the history row in the same statement, as many as
  * have ended at that moment.
  */
-#ifndef PGRAB_NODE_FINISHER_FINISHER_H
-#define PGRAB_NODE_FINISHER_FINISHER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool finisher_round(struct finisher *f);
 
 /* The one that has what the server was silent about; for tests, which call its rounds. */
 struct finisher *finisher_aside(struct finisher *f);
-
-#endif

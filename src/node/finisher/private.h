@@ -2,8 +2,7 @@
  * The inside of the finisher: finisher.c has its rounds, batch.c one batch, aside.c what the server was
  * silent about.
  */
-#ifndef PGRAB_NODE_FINISHER_PRIVATE_H
-#define PGRAB_NODE_FINISHER_PRIVATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,5 +68,3 @@ void finisher_put_aside(struct finisher *s);
 /* What the one aside does with what has come, and when it wants its next round. */
 void finisher_sift(struct finisher *s, struct run *chain);
 int64_t finisher_sift_next(const struct finisher *s);
-
-#endif

@@ -2,8 +2,7 @@
  * Finishes that the fence refused: each is counted, and logged in one line a second.  Owned
  * by the finisher's thread.
  */
-#ifndef PGRAB_NODE_FINISHER_STALE_H
-#define PGRAB_NODE_FINISHER_STALE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ struct stale {
 
 void stale_add(struct stale *s, struct node *n, const struct run *r);
 void stale_say(struct stale *s); /* if there is something, and it is time */
-
-#endif

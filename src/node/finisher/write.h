@@ -6,8 +6,7 @@
  * that is at fault itself: it is stored without its text, or parked with the reason.  When none passes,
  * everything is kept and waits.  Owned by the finisher's thread.
  */
-#ifndef PGRAB_NODE_FINISHER_WRITE_H
-#define PGRAB_NODE_FINISHER_WRITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ finish_write(struct finish_writer *w, struct finish **f, size_t n, bool alone, s
 
 /* For what gets no answer although others do: parks it, with err as the reason, if the server takes that. */
 CHECKED enum rc finish_park(struct finish_writer *w, struct finish *f, struct err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * The node's side of the pools of handler processes: one thread runs all of them; another tells the database
  * what state they are in and which kinds they serve.
  */
-#ifndef PGRAB_NODE_HANDLERS_HANDLERS_H
-#define PGRAB_NODE_HANDLERS_HANDLERS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -39,5 +38,3 @@ void handlers_answer(struct handlers *h, struct step *first);
 /* Replaces the processes one after the other, whose program may have changed.  Any thread. */
 void handlers_renew(struct handlers *h);
 int handlers_wake_fd(const struct handlers *h);
-
-#endif

@@ -2,8 +2,7 @@
  * The inside of the node's handlers: handlers.c is the pools' thread, section.c makes pools from the file,
  * announce.c tells the database of them.
  */
-#ifndef PGRAB_NODE_HANDLERS_PRIVATE_H
-#define PGRAB_NODE_HANDLERS_PRIVATE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -53,5 +52,3 @@ void *handlers_announce_main(void *handlers);
 /* From the pools' thread: notes the state of the pools. */
 void handlers_note_news(struct handlers *h);
 void handlers_announce_fini(struct handlers *h);
-
-#endif

@@ -2,8 +2,7 @@
  * The heartbeat thread: keeps the node's row and with it the lease; watches the other nodes;
  * fences this one when it cannot.
  */
-#ifndef PGRAB_NODE_HEARTBEAT_HEARTBEAT_H
-#define PGRAB_NODE_HEARTBEAT_HEARTBEAT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ void heartbeat_busy(struct heartbeat *h, int64_t node_id);
  * (state down) if in_order, joins, frees. */
 void heartbeat_stop(struct heartbeat **h, bool in_order);
 void heartbeat_destroy(struct heartbeat **h); /* of one that has no thread; NULL is fine */
-
-#endif

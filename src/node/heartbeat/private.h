@@ -3,8 +3,7 @@
  * fitness.c how fit the node is, fence.c the end of the lease, outlast.c a restart of the server, back.c what
  * the starter could not hand back, mail.c what other threads call, wishes.c what people want.
  */
-#ifndef PGRAB_NODE_HEARTBEAT_PRIVATE_H
-#define PGRAB_NODE_HEARTBEAT_PRIVATE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -113,5 +112,3 @@ void heartbeat_fence(struct heartbeat *h, int64_t old, const char *why);
 CHECKED enum rc heartbeat_name_first(struct heartbeat *h, struct err *err);
 /* After a fence: one try.  RC_AGAIN also while another live node has the name. */
 CHECKED enum rc heartbeat_name_again(struct heartbeat *h, int64_t old, struct err *err);
-
-#endif

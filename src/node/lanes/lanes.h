@@ -11,8 +11,7 @@
  *
  * Owned by the loader's thread; no connection, no clock.
  */
-#ifndef PGRAB_NODE_LANES_LANES_H
-#define PGRAB_NODE_LANES_LANES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -130,5 +129,3 @@ bool lanes_has_crew(const struct lanes *ls, size_t crew);
 /* Remembers how far each shard was read and taken, whose turn it is, and where to begin next: nothing that
  * was left behind may fall below a mark.  c: in the order of the look q. */
 void lanes_progress(struct lanes *ls, const struct look_query *q, const struct candidate *c, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Loader threads: look for tasks that are due soon in the shards that are ours, and claim them.
  */
-#ifndef PGRAB_NODE_LOADER_LOADER_H
-#define PGRAB_NODE_LOADER_LOADER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ void loaders_ring(struct loaders *l, const uint16_t *shards, unsigned n);
 void loaders_ring_lanes(struct loaders *l);
 /* There is room again, or the cluster changed: look now. */
 void loaders_wake(void *l);
-
-#endif

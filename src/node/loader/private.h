@@ -2,8 +2,7 @@
  * The inside of a loader: loader.c is the thread, look.c what it does when it wakes up, lanes.c which lanes
  * and shards it reads, choice.c and claim.c what it takes, loaders.c all of a node.
  */
-#ifndef PGRAB_NODE_LOADER_PRIVATE_H
-#define PGRAB_NODE_LOADER_PRIVATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -154,5 +153,3 @@ enum rc loader_survey(struct loader *l, struct err *err);
 int64_t loader_next_survey(const struct loader *l); /* INT64_MAX: there are not that many */
 /* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
 void loader_publish_shards(struct loader *l);
-
-#endif

@@ -3,8 +3,7 @@
  * announces, so that the owner's sql tasks go to nodes that can log in, and wait where there is none; it is
  * tried again, less and less often, and taken back in when it works.
  */
-#ifndef PGRAB_NODE_OWNERS_LOGINS_H
-#define PGRAB_NODE_OWNERS_LOGINS_H
+#pragma once
 
 struct logins;
 struct node;
@@ -16,5 +15,3 @@ void logins_stop(struct logins **l); /* NULL inside is fine, here and below */
 
 /* Any thread: a login as this owner has just failed. */
 void logins_failed(void *logins, const char *owner);
-
-#endif

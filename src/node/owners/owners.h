@@ -2,8 +2,7 @@
  * What this node runs for which owner: the owners it can log in as, whose sql tasks it runs, and the kinds
  * that its file allows each.  Constant after the start, except for logins that are refused later (logins.h).
  */
-#ifndef PGRAB_NODE_OWNERS_OWNERS_H
-#define PGRAB_NODE_OWNERS_OWNERS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,5 +53,3 @@ void owners_fini(struct owners *o);
 
 /* The last check, before a run is begun: may tasks of this owner be of this kind here? */
 bool owners_allow(const struct settings *set, const char *owner, const char *kind);
-
-#endif

@@ -1,7 +1,6 @@
 /* The inside of recover: recover.c is the thread, sweep.c what is put back, leaks.c what this node holds by
  * mistake, waits.c what has waited in vain. */
-#ifndef PGRAB_NODE_RECOVER_PRIVATE_H
-#define PGRAB_NODE_RECOVER_PRIVATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -65,5 +64,3 @@ void recover_failed(struct recover *r, const char *what, enum rc rc, const struc
 
 /* Ends what has waited in vain, and sets when to do that again. */
 void recover_end_waits(struct recover *r, int64_t now);
-
-#endif

@@ -2,8 +2,7 @@
  * The recover thread: puts back what dead nodes held, repairs this node's own leaks, keeps the history's
  * partitions.
  */
-#ifndef PGRAB_NODE_RECOVER_RECOVER_H
-#define PGRAB_NODE_RECOVER_RECOVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ void recover_notice(struct recover *r);
 void recover_waits(struct recover *r);
 /* From the heartbeat: an incarnation of our own that is over for good. */
 void recover_own_ended(struct recover *r, int64_t incarnation);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * What the runs of this node came to, kind by kind, for a strategy that wants to know.
  */
-#ifndef PGRAB_NODE_RUNS_ACHIEVED_H
-#define PGRAB_NODE_RUNS_ACHIEVED_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,5 +25,3 @@ void achieved_fini(struct achieved *a);
 void achieved_note(struct node *n, const struct run *r);
 /* All of it, after it has faded to so much of itself. */
 void achieved_take(struct achieved *a, double keep, struct work *out);
-
-#endif

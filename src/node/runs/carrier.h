@@ -3,8 +3,7 @@
  * when it takes it to the finisher, as a worker does; only run->stop is touched from outside.  What one round
  * brings goes to the boss and to the finisher in one push each.
  */
-#ifndef PGRAB_NODE_RUNS_CARRIER_H
-#define PGRAB_NODE_RUNS_CARRIER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ enum pgrab_stop carrier_stop(const struct carrier *c, const struct run *r);
 void carrier_end(struct carrier *c, struct run *r, enum outcome outcome, const struct pgrab_result *result);
 /* At the end of a round. */
 void carrier_flush(struct carrier *c);
-
-#endif

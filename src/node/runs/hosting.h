@@ -1,8 +1,7 @@
 /*
  * What an executor gets of a run: the task as it sees it, and what the node does for it.
  */
-#ifndef PGRAB_NODE_RUNS_HOSTING_H
-#define PGRAB_NODE_RUNS_HOSTING_H
+#pragma once
 
 #include "core/run.h"
 #include "pgrab/executor.h"
@@ -21,5 +20,3 @@ struct hosting {
 
 /* It must stay where it is until the run is over.  All borrowed. */
 void hosting_make(struct hosting *h, const struct node *n, struct run *r, struct live *live);
-
-#endif

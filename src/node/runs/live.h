@@ -6,8 +6,7 @@
  * and takes it away; the teller reads it, when there is something to tell.  While nobody looks and nothing
  * is reported this costs no statement.  Lock order: the list's lock, then an entry's.
  */
-#ifndef PGRAB_NODE_RUNS_LIVE_H
-#define PGRAB_NODE_RUNS_LIVE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -79,5 +78,3 @@ void lives_output(struct lives *l, const struct live_key *key, struct live_outpu
 /* What was to be written has not been: it is offered again. */
 void lives_not_shown(struct lives *l, const struct live_key *key);
 void lives_not_taken_back(struct lives *l, const struct live_key *ended, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Turns what an executor or a handler says about a run into what is recorded.
  */
-#ifndef PGRAB_NODE_RUNS_OUTCOME_H
-#define PGRAB_NODE_RUNS_OUTCOME_H
+#pragma once
 
 #include "core/run.h"
 
@@ -11,5 +10,3 @@ void outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result
 
 /* A failure gets a line of its own, whatever the level: nothing else reports it at once. */
 void outcome_log(const struct run *r);
-
-#endif

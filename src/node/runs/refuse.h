@@ -1,8 +1,7 @@
 /*
  * The last check of a started run, by the thread that is about to execute it.
  */
-#ifndef PGRAB_NODE_RUNS_REFUSE_H
-#define PGRAB_NODE_RUNS_REFUSE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@
  * executed, and has its outcome, its error and its end.  May read small files; never waits for the database.
  */
 bool run_refused(const struct node *n, struct run *r, bool known);
-
-#endif

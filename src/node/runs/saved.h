@@ -3,8 +3,7 @@
  * are printed meanwhile the last one follows.  A run does not end before its last one is recorded, or it is
  * certain that it will not be: the next attempt must find it.
  */
-#ifndef PGRAB_NODE_RUNS_SAVED_H
-#define PGRAB_NODE_RUNS_SAVED_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -33,5 +32,3 @@ void saved_end(struct saved *s); /* waits for what is under way */
 
 /* The teller: takes the step back with its answer. */
 void saved_answer(struct step *step);
-
-#endif

@@ -2,8 +2,7 @@
  * Steps that are to be recorded: the teller's, who asks the database about many at once and gives them back
  * to the handlers with the answer.  What the database cannot answer now waits here.
  */
-#ifndef PGRAB_NODE_RUNS_STEPS_H
-#define PGRAB_NODE_RUNS_STEPS_H
+#pragma once
 
 #include "base/mailbox.h"
 #include "core/backoff.h"
@@ -29,5 +28,3 @@ void steps_fini(struct steps *q);
 
 /* The teller.  Returns when to call again; *asked_out: the database was asked. */
 int64_t steps_round(struct steps *q, const struct node *n, struct db *db, bool *asked_out);
-
-#endif

@@ -3,8 +3,7 @@
  * are being stopped, when that changes, at most once per heartbeat; their outputs when a person asks; their
  * steps at once.  It has a connection only while there is something to say.
  */
-#ifndef PGRAB_NODE_RUNS_TELLER_H
-#define PGRAB_NODE_RUNS_TELLER_H
+#pragma once
 
 struct node;
 struct step;
@@ -19,5 +18,3 @@ void teller_ring(struct teller *t);
 void teller_ask(struct teller *t);
 /* Any thread.  A step of a handler's run, which comes back with its answer by handlers_answer(). */
 void teller_step(struct teller *t, struct step *s);
-
-#endif

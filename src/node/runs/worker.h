@@ -1,8 +1,7 @@
 /*
  * The worker pool: each worker carries out one run at a time, by the executor of its kind.
  */
-#ifndef PGRAB_NODE_RUNS_WORKER_H
-#define PGRAB_NODE_RUNS_WORKER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void workers_stop(struct workers **w); /* after node->run_queue was closed: join
 struct worker *worker_create(struct node *n);
 bool worker_round(struct worker *w);
 void worker_destroy(struct worker **w);
-
-#endif

@@ -2,8 +2,7 @@
  * The settings of `pgrab run`: one table of keys gives flag, ini key, environment variable, default, range
  * and help.
  */
-#ifndef PGRAB_NODE_SETTINGS_SETTINGS_H
-#define PGRAB_NODE_SETTINGS_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,5 +110,3 @@ CHECKED enum rc settings_labels_json(const char *labels, char **out, struct err 
 /* What the settings say about each owner; bounds_fini is needed even after an error.  RC_BAD: the
  * text names section and key. */
 CHECKED enum rc settings_bounds(const struct settings *s, struct bounds_list *out, struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The inside of the starter: starter.c is the thread, back.c what is handed back. */
-#ifndef PGRAB_NODE_STARTER_PRIVATE_H
-#define PGRAB_NODE_STARTER_PRIVATE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -42,5 +41,3 @@ void starter_release(struct starter *s, int64_t incarnation, struct run **runs, 
 /* Copies of what is locked: the runs themselves return to the boss. */
 void starter_keep_locked(struct starter *s, struct run *const *runs, size_t n);
 void starter_retry_locked(struct starter *s);
-
-#endif

@@ -2,8 +2,7 @@
  * The starter thread: the last check of (version, incarnation) in the database before anything is executed,
  * for all runs that wait at that moment in one statement; and the handing back of what will not be started.
  */
-#ifndef PGRAB_NODE_STARTER_STARTER_H
-#define PGRAB_NODE_STARTER_STARTER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ void starter_stop(struct starter *s); /* after node->start_queue was closed: dra
 
 /* One round of the thread: waits for runs, and starts them.  False: the queue is closed and empty. */
 bool starter_round(struct starter *s);
-
-#endif
