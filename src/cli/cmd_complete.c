@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "core/run.h"
 #include "db/report.h"
 
 #define PATIENCE_US 1000000
@@ -94,8 +95,6 @@ offer_from_database(const struct line *l, const char *what)
 static void
 offer_things(const struct line *l, const char *thing)
 {
-	static const char *const outcomes[] = {"succeeded", "failed", "timed_out", "cancelled", "lost",
-	    "skipped", "missed", "waited", "preempted", NULL};
 	static const char *const answers[] = {"succeeded", "failed", NULL};
 
 	if (thing == NULL)
@@ -105,7 +104,7 @@ offer_things(const struct line *l, const char *thing)
 	else if (strcmp(thing, THING_COMMAND) == 0)
 		offer_commands(l);
 	else if (strcmp(thing, THING_OUTCOME) == 0)
-		offer_all(l, outcomes);
+		offer_all(l, run_outcomes);
 	else if (strcmp(thing, THING_ANSWER) == 0)
 		offer_all(l, answers);
 	else

@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "cli/commands.h"
+#include "core/run.h"
 #include "db/report.h"
 
 struct options {
@@ -11,9 +12,6 @@ struct options {
 	int outcome;
 	int64_t limit;
 };
-
-static const char *const outcomes[] = {"all", "succeeded", "failed", "timed_out", "cancelled", "lost",
-    "skipped", "missed", "waited", "preempted", NULL};
 
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
@@ -28,7 +26,8 @@ static const struct option_key keys[] = {
     CLI_TEXT_ROW(until, 0, "TIME", "that ended before this"),
     CLI_TEXT_ROW(started_since, 0, "TIME", "that started at or after this"),
     CLI_TEXT_ROW(started_until, 0, "TIME", "that started before this"),
-    {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "all", 0, 0, outcomes, "OUTCOME",
+    {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "all", 0, 0, run_outcomes_or_all,
+	"OUTCOME",
 	"only with this outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed, "
 	"waited, preempted",
 	false},
@@ -43,8 +42,9 @@ run_runs(struct cli *c)
 	struct cli_time since, until, started_since, started_until;
 	char id[CLI_ID_SIZE] = "";
 	int code = o->task == NULL ? CLI_DONE : cli_task_id(c, o->task, id);
-	const char *params[] = {*id != '\0' ? id : NULL, o->outcome == 0 ? NULL : outcomes[o->outcome],
-	    o->name, o->key, o->node, o->source, cli_time(o->since, &since), cli_time(o->until, &until),
+	const char *params[] = {*id != '\0' ? id : NULL,
+	    o->outcome == 0 ? NULL : run_outcomes_or_all[o->outcome], o->name, o->key, o->node, o->source,
+	    cli_time(o->since, &since), cli_time(o->until, &until),
 	    cli_time(o->started_since, &started_since), cli_time(o->started_until, &started_until)};
 
 	if (code != CLI_DONE)

@@ -10,6 +10,9 @@
 #include "base/heap.h"
 #include "core/secret.h"
 
+const char *const run_outcomes_or_all[RUN_OUTCOMES + 2] = {"all", "succeeded", "failed", "timed_out",
+    "cancelled", "lost", "skipped", "missed", "waited", "preempted", NULL};
+
 const char *
 outcome_name(enum outcome o)
 {

@@ -35,6 +35,11 @@ enum outcome {
 };
 const char *outcome_name(enum outcome o); /* as in pgrab.run.outcome */
 
+/* The words that pgrab.run.outcome may have, ended by NULL; before them, "all". */
+#define RUN_OUTCOMES 9
+extern const char *const run_outcomes_or_all[RUN_OUTCOMES + 2];
+#define run_outcomes (run_outcomes_or_all + 1)
+
 enum run_phase {
 	RUN_DELAYED, /* in the delay heap: not due yet */
 	RUN_READY,   /* due, waiting for a worker */

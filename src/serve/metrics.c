@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/version.h"
+#include "core/run.h"
 #include "db/sql.h"
 #include "serve/cache.h"
 #include "serve/expose.h"
@@ -21,10 +22,6 @@
 static const double bounds[] = {0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 3600};
 #define BUCKETS (sizeof bounds / sizeof *bounds + 1)
 
-static const char *const outcomes[] = {
-    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited"};
-#define OUTCOMES (sizeof outcomes / sizeof *outcomes)
-
 struct histogram {
 	int64_t bucket[BUCKETS];
 	double sum;
@@ -32,7 +29,7 @@ struct histogram {
 
 struct kind_figures {
 	char kind[33];
-	int64_t outcome[OUTCOMES];
+	int64_t outcome[RUN_OUTCOMES];
 	double cpu_s;
 	struct histogram took;
 };
@@ -152,8 +149,8 @@ take_runs(struct metrics *m, const PGresult *r)
 		if (PQgetisnull(r, row, 1))
 			continue;
 		k = kind_of(m, db_text(r, row, 1));
-		for (size_t o = 0; o < OUTCOMES; o++) {
-			if (strcmp(outcomes[o], db_text(r, row, 2)) == 0)
+		for (size_t o = 0; o < RUN_OUTCOMES; o++) {
+			if (strcmp(run_outcomes[o], db_text(r, row, 2)) == 0)
 				k->outcome[o] += db_int64(r, row, 5);
 		}
 		k->cpu_s += db_double(r, row, 8);
@@ -220,9 +217,9 @@ put_runs(struct expose *e, struct metrics *m)
 	pthread_mutex_lock(&m->lock);
 	expose_family(e, &runs);
 	for (size_t i = 0; i < m->n_kinds; i++) {
-		for (size_t o = 0; o < OUTCOMES; o++)
-			expose_sample(e, "runs", "_total", "kind", m->kind[i].kind, "outcome", outcomes[o],
-			    (double)m->kind[i].outcome[o]);
+		for (size_t o = 0; o < RUN_OUTCOMES; o++)
+			expose_sample(e, "runs", "_total", "kind", m->kind[i].kind, "outcome",
+			    run_outcomes[o], (double)m->kind[i].outcome[o]);
 	}
 	expose_family(e, &took);
 	for (size_t i = 0; i < m->n_kinds; i++)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "core/run.h"
 #include "db/report.h"
 #include "serve/escape.h"
 #include "serve/page.h"
@@ -123,10 +124,8 @@ page_tasks(struct call *c, struct db *db)
 void
 page_history(struct call *c, struct db *db)
 {
-	static const char *const outcomes[] = {
-	    "succeeded", "failed", "timed_out", "cancelled", "lost", "skipped", "missed", "waited", NULL};
 	static const struct filter filters[] = {{"q", "Name", NULL}, {"task", "Task", NULL},
-	    {"outcome", "Outcome", outcomes}, {"node", "Node", NULL},
+	    {"outcome", "Outcome", run_outcomes}, {"node", "Node", NULL},
 	    {"started_since", "Started since", NULL}, {"started_until", "until", NULL}, {NULL, NULL, NULL}};
 	char *like = pattern_of(call_query(c, "q")), since[MOMENT_MAX], until[MOMENT_MAX];
 	const char *params[] = {call_query(c, "task"), call_query(c, "outcome"), like, NULL,

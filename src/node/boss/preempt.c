@@ -49,12 +49,6 @@ least_loss(const struct boss *b, size_t crew, int band, int64_t now)
 	return least;
 }
 
-static void
-sooner(int64_t *at, int64_t us)
-{
-	*at = us < *at ? us : *at;
-}
-
 /* It gets the worker, whatever has waited for longer. */
 static void
 go_first(struct boss *b, struct run *waiting)
