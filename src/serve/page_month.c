@@ -22,6 +22,7 @@ struct month {
 	const char *timezone, *day; /* day: the one that is told in full, or NULL */
 	PGresult *r, *closed;       /* closed: days, with the calendars that they are closed in */
 	PGresult *clash;            /* all that is at work in one hour, or NULL */
+	PGresult *late;             /* when runs will begin late */
 	double most;                /* fires of one hour */
 };
 
@@ -314,6 +315,7 @@ put_page(struct call *c, struct month *m)
 	if (m->day != NULL)
 		put_day(c, m);
 	put_clash(c, m->clash);
+	page_congestion(c, m->late);
 	put_clashes(c, m);
 	put_quiet(c, m);
 	put_numbers(c, m);
@@ -324,14 +326,16 @@ void
 page_month(struct call *c, struct db *db)
 {
 	struct month m = {.timezone = call_zone(c), .day = call_query(c, "day")};
-	const char *params[] = {m.timezone, DAYS_TEXT, "10000"},
+	const char *params[] = {m.timezone, DAYS_TEXT, "10000"}, *ahead[] = {DAYS_TEXT " days", params[2]},
 		   *hour[] = {m.timezone, m.day, call_query(c, "hour"), params[2]};
 
 	if (page_ask_shared(c, db, "serve_month_page", 3, params, &m.r) &&
 	    page_ask_shared(c, db, "serve_closed", 2, params, &m.closed) &&
+	    page_ask_shared(c, db, "serve_congestion", 2, ahead, &m.late) &&
 	    (m.day == NULL || hour[2] == NULL || page_ask_shared(c, db, "serve_clash", 4, hour, &m.clash)))
 		put_page(c, &m);
 	PQclear(m.r);
 	PQclear(m.closed);
 	PQclear(m.clash);
+	PQclear(m.late);
 }

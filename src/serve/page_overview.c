@@ -148,8 +148,9 @@ page_overview(struct call *c, struct db *db)
 {
 	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
 				 *const late_args[] = {"40"}, *const all[] = {NULL},
-				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"}, *const none[] = {"0"};
-	PGresult *r[12] = {NULL};
+				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"}, *const none[] = {"0"},
+				 *const fits[] = {"1 day", "4000"};
+	PGresult *r[13] = {NULL};
 
 	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
 	    page_ask_shared(c, db, "cli_attention", 1, none, &r[1]) &&
@@ -162,7 +163,8 @@ page_overview(struct call *c, struct db *db)
 	    page_ask_shared(c, db, "serve_day", 0, NULL, &r[8]) &&
 	    page_ask_shared(c, db, "serve_blackouts", 0, NULL, &r[9]) &&
 	    page_ask_shared(c, db, "serve_late_groups", 1, late_args, &r[10]) &&
-	    page_ask_shared(c, db, "serve_waits", 1, failing_args, &r[11])) {
+	    page_ask_shared(c, db, "serve_waits", 1, failing_args, &r[11]) &&
+	    page_ask_shared(c, db, "serve_congestion", 2, fits, &r[12])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
 		put_attention(c, r[1], r[0]);
@@ -179,6 +181,7 @@ page_overview(struct call *c, struct db *db)
 		put_part(c, "waiting", "Waits for a signal, an answer or members", r[11], "/waiting");
 		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
 		page_load(c, r[8]);
+		page_congestion(c, r[12]);
 		put_list(c, "Nodes", r[3], SAYS_NO_NODES);
 		put_crews(c, r[7]);
 		page_form(c, "/all", "actions");

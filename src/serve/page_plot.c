@@ -255,6 +255,18 @@ page_load(struct call *c, const PGresult *r)
 	buf_adds(&c->out, "<p><a href=\"/month\">The whole month</a></p>\n");
 }
 
+void
+page_congestion(struct call *c, const PGresult *r)
+{
+	page_heading(c, "Will it fit?");
+	page_table(c, r, PQntuples(r),
+	    "No run will begin more than a minute late, if each takes as long as usual.", false);
+	if (PQntuples(r) > 0)
+		buf_adds(&c->out,
+		    "<p class=\"dim\">When more is to run than can, if each run takes as long as "
+		    "usual: until when it is worked off, and how late runs begin.</p>\n");
+}
+
 /* How far a batch is: a bar of what its members are. */
 void
 page_batch(struct call *c, const PGresult *r)

@@ -218,6 +218,8 @@ help_of(const char *column)
 	    {"place", "runs; about to start: a place is kept for it; in line: it waits for one"},
 	    {"waited_for", "what kept it from running at that moment"},
 	    {"held", "how many tasks it keeps from running"},
+	    {"names", "whose runs these are, with how late each begins at most (hours:minutes)"},
+	    {"worst_at", "when runs begin latest"}, {"more", "how many more tasks"},
 	    {"at_once", "how many runs are at work when it is most"},
 	    {"slots", "how many the nodes that are up can run at once"},
 	    {"crew", "who carries them out: the workers, http, a pool of handlers"},

@@ -488,6 +488,22 @@ def test_the_site_has_one_time_zone_which_links_keep(db, nodes, serving):
     assert run["fire_at"].endswith("+00:00") and run["fire_at"].startswith("2026-03-01T03"), run
 
 
+def test_the_page_says_whether_the_night_fits(db, nodes, serving):
+    nodes.start("n1", workers=2)
+    serve = serving()
+    for path in ("/", "/month"):
+        assert any("No run will begin more than a minute late" in w for w in Visitor(serve).get(path).words), path
+    db.query("insert into pgrab.task (kind, name, command, run_at) select 'shell', 'etl ' || g, 'true', date_trunc('hour', now()) + interval '3 h' "
+             "from generate_series(1, 8) g")
+    db.query("update pgrab.task set durations = '\\x97'")  # half an hour
+    (jam,) = wait_until(lambda: serve.api("GET", "/congestion?horizon=6+hours"), 10, "it to be told")
+    assert (jam["crew"], jam["slots"], jam["late_by"], jam["more"]) == ("workers", 2, "01:28:57", 3), jam
+    later = serving()  # has no answer of before
+    for path in ("/", "/month?timezone=Asia/Tokyo"):
+        page = Visitor(later).get(path)
+        assert "01:28:57" in page.words and any("etl 1 (01:28:00), etl 2" in w for w in page.words), page.words
+
+
 def test_a_task_is_found_from_every_page(db, serving):
     one = db.add(kind="noop", name="nightly report", key="n-1", run_at="2040-01-01")
     for _ in range(2):
