@@ -95,6 +95,8 @@ list(struct cli *c, const char *sql, int n_params, const char *const *params, in
 		table_print_some(&out, r, max, &screen);
 	if (!c->common->json && PQntuples(r) > max)
 		buf_addf(&out, "... and more: --limit N shows more than %lld\n", (long long)max);
+	if (c->cmd->also != NULL && !c->common->json && isatty(STDOUT_FILENO))
+		buf_addf(&out, "%s\n", c->cmd->also);
 	text_put(&out);
 	if (whole != NULL && !c->common->json)
 		*whole = r;

@@ -92,6 +92,7 @@ struct command {
 	bool in_utc;        /* its times are UTC, whatever the caller's zone */
 	const char *repeat; /* a flag that may be given several times, or NULL; its row in options is for the
 			       help */
+	const char *also;   /* a line below its list on a terminal, or NULL */
 	int (*exec)(struct cli *c);
 	int (*exec_argv)(int argc, char **argv); /* instead: reads its own options */
 };

@@ -53,6 +53,7 @@ const struct command cmd_forecast = {
 	       "With --load it is pgrab.load(horizon, bucket): how many runs are at work at once, if each\n"
 	       "begins at its time and takes as long as usual. More than the slots: schedules clash.\n"
 	       "A month of it, hours by days: the page /month of pgrab serve, the function pgrab.month().",
+    .also = "A month of all schedules: pgrab serve shows it as a picture at /month",
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,

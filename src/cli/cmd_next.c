@@ -67,6 +67,7 @@ const struct command cmd_next = {
 	       "  pgrab next '0 9 * * MON-FRI' --timezone Europe/Berlin\n"
 	       "  pgrab next '30 2 * * *' --timezone Europe/Berlin --after 2026-03-27 --count 3\n"
 	       "Where there is room for it: the page /month of pgrab serve, the function pgrab.month().",
+    .also = "A month of all schedules: pgrab serve shows it as a picture at /month",
     .options = keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

@@ -455,6 +455,12 @@ def test_status(db, nodes):
 
 # ----------------------------------------------------------------------------------------------------- next, forecast
 
+def test_next_and_forecast_lead_to_the_picture(db):
+    for args in (["next", "@daily"], ["forecast", "1h"], ["forecast", "1h", "--load"]):
+        assert "pgrab serve shows it as a picture at /month\n" in on_terminal(*args, "--dsn", db.dsn)
+        assert "/month" not in pgrab(db, *args)  # a program may read that
+
+
 def test_next_shows_local_time_and_utc(db):
     args = ["next", "30 2 * * *", "--timezone", "Europe/Berlin", "--after", "2126-03-29", "--count", "3"]
     lines = [line.split() for line in pgrab(db, *args).splitlines()]
