@@ -88,6 +88,7 @@ create table pgrab.task (
   args             jsonb       not null default '{}',
   on_failure       jsonb,
   command          text        not null default '',
+  line             text,
   last_outcome     text,
   last_error       text,
   durations        bytea,
@@ -248,6 +249,8 @@ comment on column pgrab.task.on_failure is
   'A task to insert when a fire has failed for good: a JSON object of columns. Null: none.';
 comment on column pgrab.task.command is
   'sql: the text; shell: a line for sh; exec: a program''s path; http: the URL; notify: the channel.';
+comment on column pgrab.task.line is
+  'System: the limit, or the quota, for which it waits in line. Null: for none.';
 comment on column pgrab.task.last_outcome is 'System: outcome of the last run.';
 comment on column pgrab.task.last_error is 'System: why the last run failed.';
 comment on column pgrab.task.durations is
@@ -277,7 +280,7 @@ comment on index pgrab.task_due_idx is
   'in it.';
 -- Serves: pgrab.parked, pgrab.overview.  Its predicate names only due_at, which is in an index anyway: no
 -- HOT update is lost, and a task that runs when it is due never enters it.
--- By lane, as in task_due_idx, because a lane may go when nothing stands in it.
+-- By lane, as in task_due_idx, because a lane may go when nothing stands in it; by shard for quota_tasks().
 create index task_idle_idx on pgrab.task (
   (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
       and share_key is null and prefer is null
@@ -287,8 +290,8 @@ create index task_idle_idx on pgrab.task (
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
       || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
-      || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end))
-  where due_at is null;
+      || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end),
+  ((hashint8extended(id, 0) & 1023)::smallint)) where due_at is null;
 comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting; by lane.';
 -- Serves: look_turns.sql, from one key to the next.  Only tasks with a share_key pay for it.
 create index task_share_idx on pgrab.task (
@@ -306,9 +309,9 @@ create index task_share_idx on pgrab.task (
 comment on index pgrab.task_share_idx is 'What is due of each share_key, by lane.';
 -- Serves: limit_first(), pgrab.late.  Tasks that wait for a place have no due_at; this is their line, ordered
 -- by the band of their priority (pgrab_internal.band).
-create index task_line_idx on pgrab.task (limit_key, width_bucket(priority, '{-32768,0,1,10,100}'), fire_at)
-  where due_at is null and limit_key is not null and not paused;
-comment on index pgrab.task_line_idx is 'Tasks that wait for a place under a limit.';
+create index task_line_idx on pgrab.task (line, width_bucket(priority, '{-32768,0,1,10,100}'), fire_at)
+  where due_at is null and line is not null and not paused;
+comment on index pgrab.task_line_idx is 'Tasks that wait in line for a limit or a quota.';
 -- Serves: the end of a chain, and commands for a whole chain.  Written only when the graph changes.
 create index task_chain_idx on pgrab.task (chain) where chain is not null;
 comment on index pgrab.task_chain_idx is 'The links of a chain.';
@@ -838,7 +841,7 @@ create table pgrab.limit (
   break_for   interval,
   owner       text not null default current_user,
   constraint limit_pkey primary key (key),
-  constraint limit_key_check check (key <> '' and octet_length(key) <= 1000),
+  constraint limit_key_check check (key <> '' and octet_length(key) <= 1000 and key not like 'quota:%'),
   constraint limit_max_running_check check (max_running >= 0),
   constraint limit_per_second_check check (per_second between 0.000001 and 100000),
   constraint limit_break_after_check check (break_after between 1 and 1000000),
@@ -933,6 +936,76 @@ comment on table pgrab.limit_start is
 comment on column pgrab.limit_start.no is 'Number of the start.';
 comment on column pgrab.limit_start.at is 'When it was.';
 comment on column pgrab.limit_start.key is 'The limit.';
+
+-- What one owner, or all tasks of one share_key, may use up.  See migrations/api/24_quota.sql.
+create table pgrab.quota (
+  id                 bigint  generated always as identity,
+  owner              text,
+  share_key          text,
+  max_tasks          bigint,
+  max_running        integer,
+  inserts_per_minute integer,
+  max_lanes          integer,
+  max_bytes          integer,
+  when_full          text    not null default 'refuse',
+  set_by             text    not null default current_user,
+  constraint quota_pkey primary key (id),
+  constraint quota_owner_key unique (owner),
+  constraint quota_share_key_key unique (share_key),
+  constraint quota_whose_check check (num_nonnulls(owner, share_key) = 1),
+  constraint quota_owner_check check (octet_length(owner) between 1 and 63),
+  constraint quota_share_key_check check (octet_length(share_key) between 1 and 200),
+  constraint quota_max_tasks_check check (max_tasks >= 0),
+  constraint quota_max_running_check check (max_running >= 0),
+  constraint quota_inserts_per_minute_check check (inserts_per_minute >= 0),
+  constraint quota_max_lanes_check check (
+    max_lanes is null or max_lanes >= 1 and owner is not null),
+  constraint quota_max_bytes_check check (max_bytes >= 0),
+  constraint quota_when_full_check check (when_full in ('refuse', 'hold')),
+  constraint quota_some_check check (
+    num_nonnulls(max_tasks, max_running, inserts_per_minute, max_lanes, max_bytes) > 0)
+);
+comment on table pgrab.quota is
+  'What the tasks of one owner, or those of a share_key, may use up, so that no role can hurt another. '
+  'Written by operators. pgrab.quotas shows how they are used.';
+comment on column pgrab.quota.id is 'Number of the quota.';
+comment on column pgrab.quota.owner is 'The role whose tasks count. Null: those of a share_key do.';
+comment on column pgrab.quota.share_key is
+  'The share_key whose tasks count; with * at its end, a pattern: a quota of its own for each key that '
+  'begins like that and has none that says more. Tasks of another owner count by themselves.';
+comment on column pgrab.quota.max_tasks is
+  'How many tasks there may be, waiting or not; with `hold`, and for a share_key, how many may be planned or '
+  'running. Null: any number.';
+comment on column pgrab.quota.max_running is 'How many may run at once; 0 stops them all. Null: any number.';
+comment on column pgrab.quota.inserts_per_minute is
+  'How many tasks may be inserted within any minute. Null: any number.';
+comment on column pgrab.quota.max_lanes is
+  'In how many lanes (pgrab.lane) tasks of the owner may stand. Null: pgrab.cluster.owner_lanes.';
+comment on column pgrab.quota.max_bytes is
+  'How long command and args of a task may be together, in bytes. Null: 1 MiB each.';
+comment on column pgrab.quota.when_full is
+  'What becomes of an INSERT beyond max_tasks or inserts_per_minute: refuse, or hold: the tasks wait in line '
+  'until there is room. What is too long, or in too many lanes, is always refused.';
+comment on column pgrab.quota.set_by is 'Who made it.';
+
+-- A row for some of the INSERTs under inserts_per_minute, so that nobody waits for anybody: quota_note().
+create table pgrab_internal.quota_insert (
+  id  bigint      generated always as identity,
+  at  timestamptz not null default clock_timestamp(),
+  n   bigint      not null,
+  key text        not null,
+  constraint quota_insert_pkey primary key (id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+comment on table pgrab_internal.quota_insert is
+  'What was inserted within the last minute under quotas with inserts_per_minute.';
+comment on column pgrab_internal.quota_insert.id is 'Number of the row.';
+comment on column pgrab_internal.quota_insert.at is 'When.';
+comment on column pgrab_internal.quota_insert.n is 'How many tasks the row stands for.';
+comment on column pgrab_internal.quota_insert.key is 'Which quota: pgrab_internal.quota_key().';
+-- Serves: quota_inserts().
+create index quota_insert_idx on pgrab_internal.quota_insert (key, at);
+comment on index pgrab_internal.quota_insert_idx is 'The last minute of a quota.';
+revoke all on pgrab_internal.quota_insert from public;
 
 -- What tasks wait for that comes from outside, and until when.  Such a task is `waiting`, has no due_at and
 -- is in no index of due tasks; a node looks only at the head of wait_until_idx.  A row counts while its task
@@ -1199,7 +1272,7 @@ comment on column pgrab.duty.next_id is
   'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
 insert into pgrab.duty (duty)
 values ('blackouts'), ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'),
-  ('slow'), ('strays'), ('upkeep'), ('waiting');
+  ('quotas'), ('slow'), ('strays'), ('upkeep'), ('waiting');
 
 create table pgrab.edge (
   parent_id bigint not null,
@@ -1410,6 +1483,7 @@ create table pgrab.cluster (
   system_id bigint,
   database  bigint,
   roles     boolean     not null default false,
+  quotas    boolean     not null default false,
   submit_priority smallint not null default 9,
   submit_misfire_limit integer not null default 1000,
   owner_lanes integer not null default 2000,
@@ -1435,6 +1509,8 @@ comment on column pgrab.cluster.submit_misfire_limit is
   'With separate roles: the highest misfire_limit of such tasks, which is the number of catch-up runs.';
 comment on column pgrab.cluster.owner_lanes is
   'In how many lanes (pgrab.lane) the tasks of one owner may stand.';
+comment on column pgrab.cluster.quotas is
+  'True: there are quotas, or have been, so each INSERT looks for its own.';
 comment on column pgrab.cluster.roles is
   'False: one role does everything. True: there are pgrab_owner, pgrab_node, pgrab_submit, pgrab_operator '
   'and pgrab_read, see docs/security.md. Written by `pgrab migrate --roles`.';

@@ -10,7 +10,7 @@
 -- A type that a user's view depends on could not be dropped; so an existing one only gets the new columns.
 do $$
 declare
-  c_tables constant text[] := '{task,lane,run,limit,limit_use,blackout,chain,incident,cluster}';
+  c_tables constant text[] := '{task,lane,run,limit,limit_use,quota,blackout,chain,incident,cluster}';
   v_table text;
   v_type text;
   v_new text;

@@ -98,7 +98,8 @@ begin atomic
   select jsonb_object_agg(n.key, jsonb_build_array(left(p_old ->> n.key, 200), left(n.value #>> '{}', 200)))
   from jsonb_each(p_new) n
   where n.value is distinct from p_old -> n.key and n.key not in ('version', 'updated_at', 'incarnation',
-    'node_id', 'due_at', 'fire_at', 'claimed_at', 'attempt', 'settled', 'status', 'needs', 'met', 'chain');
+    'node_id', 'due_at', 'fire_at', 'claimed_at', 'attempt', 'settled', 'status', 'needs', 'met', 'chain',
+    'line');
 end;
 comment on function pgrab_internal.edits(jsonb, jsonb) is
   'Which of the columns that users write have changed: {column: [old, new]}, 200 characters of each value.';

@@ -448,7 +448,8 @@ begin
     perform pgrab_internal.refuse('limit_key', p_key,
       'With * at its end it is a pattern for limits. A task names one key that the pattern matches.');
   elsif p_key is not null
-      and (l.key is null or l.owner <> p_owner and not pgrab_internal.may_operate(l.owner)) then
+      and (l.key is null or p_key like 'quota:%'
+        or l.owner <> p_owner and not pgrab_internal.may_operate(l.owner)) then
     perform pgrab_internal.refuse('limit_key', p_key,
       format('There is no such limit. Make it first: '
         'insert into pgrab.limit (key, max_running) values (%L, 5).', p_key));

@@ -321,6 +321,9 @@ begin
   end if;
   perform pgrab_internal.batch_check(t);
   perform pgrab_internal.batch_edited(o, t);
+  if (t.command, t.args) is distinct from (o.command, o.args) then
+    perform pgrab_internal.quota_edited(t);
+  end if;
   if t.calendar is distinct from o.calendar then
     perform pgrab_internal.calendar_check(t.calendar, t.owner);
   end if;
@@ -499,7 +502,8 @@ comment on function pgrab_internal.lanes_empty(bigint[]) is
 create or replace function pgrab_internal.lanes_bound(p_owner text) returns void
 language plpgsql as $$
 declare
-  c_most constant integer := (select c.owner_lanes from pgrab.cluster c);
+  c_most constant integer := coalesce((select q.max_lanes from pgrab.quota q where q.owner = p_owner),
+    (select c.owner_lanes from pgrab.cluster c));
 begin
   if pgrab_internal.lanes_of(p_owner, least(64, c_most)) <= least(64, c_most) then
     return;
@@ -515,7 +519,7 @@ begin
         message = format('tasks of %s would stand in more than %s lanes', p_owner, c_most),
         hint = 'Tasks are in one lane when kind, require and delivery are equal and their priorities in one '
           'band (below 0, 0, up to 9, up to 99, above). Give them fewer different values of `require`, or '
-          'wait until others have ended. The bound is pgrab.cluster.owner_lanes.';
+          'wait until others have ended. The bound is max_lanes of its quota, or pgrab.cluster.owner_lanes.';
     end if;
   end if;
 end $$;
@@ -564,6 +568,17 @@ begin atomic
 end;
 comment on function pgrab_internal.lane(pgrab_internal.task) is 'The lane of a task.';
 
+-- A function that PostgreSQL does not inline, so that those pay for it who have separate roles or quotas.
+create or replace function pgrab_internal.bounded(p_owner text, p_kind text, p_shared boolean)
+returns boolean
+language plpgsql stable as $$
+begin
+  return exists (select from pgrab.quota q where q.owner = p_owner or p_shared and q.share_key is not null)
+    or (select c.roles from pgrab.cluster c) and not pgrab_internal.may_kind(p_owner, p_kind);
+end $$;
+comment on function pgrab_internal.bounded(text, text, boolean) is
+  'May new tasks of this owner and kind, with a share_key if p_shared, be under a quota, or forbidden?';
+
 -- One pass over the rows, because setting out on one costs a single INSERT more than the row does.  Tasks of
 -- one lane are asked about together.
 create or replace function pgrab_internal.task_inserted() returns trigger
@@ -572,8 +587,8 @@ declare
   v record;
 begin
   select bool_and(g.plain) as plain, min(g.due_at) as due_at,
-    bool_or((select c.roles from pgrab.cluster c)
-      and not pgrab_internal.may_kind((g.lane).owner, (g.lane).kind)) as forbidden,
+    bool_or((select c.roles or c.quotas from pgrab.cluster c)
+      and pgrab_internal.bounded((g.lane).owner, (g.lane).kind, (g.lane).shared)) as bounded,
     array_agg(g.lane) filter (where not exists (
       select from pgrab.lane l where l.owner = (g.lane).owner and l.lane = (g.lane).lane)) as lanes
   into v
@@ -588,11 +603,21 @@ begin
       and n.jitter = '0' -- others: plan_new()
       and num_nonnulls(n.schedule, n.calendar, n.limit_key, n.parent_id, n.wait_for) = 0;
   end if;
-  if v.forbidden then
-    perform pgrab_internal.kind_refuse(n.owner, n.kind) from new_task n;
-  end if;
   if v.lanes is not null then
     perform pgrab_internal.lanes_add(v.lanes, true);
+  end if;
+  if v.bounded then
+    perform pgrab_internal.kind_refuse(n.owner, n.kind) from new_task n group by n.owner, n.kind;
+    perform pgrab_internal.quota_enter(q, n.owner, n.share_key, n.ids, n.bytes)
+    from (
+        select t.owner, null as share_key, array_agg(t.id) as ids,
+          max(pgrab_internal.task_bytes(t.command, t.args)) as bytes
+        from new_task t group by 1
+        union all
+        select t.owner, t.share_key, array_agg(t.id), max(pgrab_internal.task_bytes(t.command, t.args))
+        from new_task t where t.share_key is not null group by 1, 2) n
+      cross join lateral pgrab_internal.quota_of(
+        case when n.share_key is null then n.owner end, n.share_key) q;
   end if;
   if v.due_at < now() + interval '20 s' and pgrab_internal.bell_wanted() then
     -- 17 shards are enough to know that there are more than 16
@@ -626,7 +651,7 @@ begin
   return null;
 end $$;
 comment on function pgrab_internal.task_inserted() is
-  'Once per INSERT: refuses what cannot be right, makes new lanes known, counts new links of chains, and '
-  'rings the doorbell when a new task is due soon.';
+  'Once per INSERT: refuses what cannot be right, or is more than a quota permits, makes new lanes known, '
+  'counts new links of chains, and rings the doorbell when a new task is due soon.';
 create trigger task_30_inserted after insert on pgrab.task referencing new table as new_task
   for each statement execute function pgrab_internal.task_inserted();

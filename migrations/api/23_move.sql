@@ -21,7 +21,7 @@ values
   ('start', 'claimed', 'running', false, false, true, 'start'),
   ('release', 'claimed', 'scheduled', false, false, false, 'its node hands it back, or has died'),
   ('refuse', 'claimed', 'scheduled', false, false, true, 'its owner may not use its kind any more'),
-  ('line', 'claimed', 'scheduled', false, false, true, 'in line for a place under its limit'),
+  ('line', 'claimed', 'scheduled', false, false, true, 'in line for a place under its limit or quota'),
   ('queue', 'scheduled', 'scheduled', false, false, true, 'it is in that line from the start'),
   ('wake', 'scheduled', 'scheduled', false, false, false, 'its turn has come in that line'),
   ('unstart', 'running', 'scheduled', false, false, false, 'it could not begin after all'),
@@ -108,24 +108,26 @@ from (values ('edit', 'a person edits it'), ('pause', 'a person pauses it'),
 where s.status <> 'running' or e.event = 'delete';
 
 -- due_at, if null: fire_at with the task's jitter, when that is given; otherwise as it is.  settled and the
--- others: see pgrab.task.  run: what the history is to say; its outcome, error, exit_code, output,
--- output_truncated, started_at, finished_at and node, and the fire, if that is not the task's.
+-- others: see pgrab.task.  line: for which it waits in line now.  run: what the history is to say; its
+-- outcome, error, exit_code, output, output_truncated, started_at, finished_at and node, and the fire, if
+-- that is not the task's.
 create type pgrab_internal.move as (
   id bigint, version bigint, event text, due_at timestamptz, fire_at timestamptz, run_at timestamptz,
-  attempt integer, fires bigint, settled boolean, needs integer, met integer, run pgrab_internal.run);
+  attempt integer, fires bigint, settled boolean, needs integer, met integer, run pgrab_internal.run,
+  line text);
 comment on type pgrab_internal.move is 'What is to become of a task.';
 
 create or replace function pgrab_internal.move_to(
   p_id bigint, p_version bigint, p_event text, p_due_at timestamptz default null,
   p_fire_at timestamptz default null, p_run_at timestamptz default null, p_attempt integer default null,
   p_fires bigint default null, p_settled boolean default null, p_needs integer default null,
-  p_met integer default null, p_run pgrab_internal.run default null)
+  p_met integer default null, p_run pgrab_internal.run default null, p_line text default null)
 returns pgrab_internal.move
 language sql immutable
 return (p_id, p_version, p_event, p_due_at, p_fire_at, p_run_at, p_attempt, p_fires, p_settled, p_needs,
-  p_met, p_run)::pgrab_internal.move;
+  p_met, p_run, p_line)::pgrab_internal.move;
 comment on function pgrab_internal.move_to(bigint, bigint, text, timestamptz, timestamptz, timestamptz,
-  integer, bigint, boolean, integer, integer, pgrab_internal.run) is
+  integer, bigint, boolean, integer, integer, pgrab_internal.run, text) is
   'A move; what is not given stays as it is.';
 
 -- was, becomes: its status.  outcome, finished_at: those of its run, if it was running, or of a wait that was
@@ -229,6 +231,15 @@ comment on function pgrab_internal.move_due(
   bigint, text, timestamptz, timestamptz, timestamptz, timestamptz, interval) is
   'When nodes look again at a task that can run: at p_given, or as it was planned, or at its new fire.';
 
+-- What a quota holds stays held, whatever people write.
+create or replace function pgrab_internal.move_line(p_event text, p_given text, p_line text) returns text
+language sql immutable
+return case when p_event in ('line', 'queue') then p_given
+  when p_line like 'quota:held:%' and p_event in ('edit', 'replan', 'pause', 'resume', 'part', 'next')
+    then p_line end;
+comment on function pgrab_internal.move_line(text, text, text) is
+  'The line in which a task that can run stands after a move. Null: none.';
+
 create or replace function pgrab_internal.move_paused(p_paused boolean, p_event text) returns boolean
 language sql immutable
 return case p_event when 'pause' then true when 'resume' then false else p_paused end;
@@ -253,6 +264,7 @@ begin
     select m.*, o.incarnation, o.status as was, o.chain, o.batch, o.fire_at as fired,
       o.needs is not null as counts,
       h.root is null as once, w.becomes, x.alone, x.quiet,
+      case when w.becomes = 'scheduled' then pgrab_internal.move_line(m.event, m.line, o.line) end as stands,
       w.over and (x.gone or w.becomes <> 'skipped' or h.stuck is not true) as gone,
       case when o.steps is not null then w.over or m.fire_at <> o.fire_at
         or w.becomes in ('done', 'cancelled', 'skipped') or w.becomes = 'waiting'
@@ -287,7 +299,9 @@ begin
   kept as (
     update pgrab.task t
     set status = d.becomes, paused = pgrab_internal.move_paused(t.paused, d.event),
-      due_at = case when d.becomes = 'scheduled' and not pgrab_internal.move_paused(t.paused, d.event)
+      line = d.stands,
+      due_at = case when d.becomes = 'scheduled' and d.stands is null
+          and not pgrab_internal.move_paused(t.paused, d.event)
         then pgrab_internal.move_due(t.id, d.event, d.due_at, t.due_at, t.fire_at, d.fire_at, t.jitter) end,
       fire_at = coalesce(d.fire_at, t.fire_at), run_at = coalesce(d.run_at, t.run_at),
       attempt = coalesce(d.attempt, t.attempt), fires = coalesce(d.fires, t.fires),

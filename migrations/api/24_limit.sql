@@ -12,6 +12,11 @@
 -- enough to find all places of a key first.)  A place belongs to a run: it is given back by the run's finish,
 -- the recovery of its incarnation, or whatever else ends that run, and not because the task's row is gone.
 --
+-- A task may need several places: under the quotas with max_running that it is under (24_quota.sql), each of
+-- which is treated as a limit, and under its limit_key.  It asks for them in one order, and waits in line for
+-- one at a time.  While it waits for the last it keeps those of the quotas, so that it does not have to begin
+-- again; nobody else's places are kept by that.
+--
 -- A limit that breaks (break_after) is one with other numbers for a while: no places, then one.  Nothing ends
 -- that state but a run that succeeds, so nothing can be lost that should; see docs/adr/0037-breakers.md.
 
@@ -24,7 +29,8 @@ create or replace function pgrab_internal.limit_of(p_key text) returns setof pgr
 language sql stable
 begin atomic
   select p_key, l.max_running, l.per_second, l.break_after, l.break_for, l.owner from pgrab.limit l
-  where l.key = p_key or l.key = any (pgrab_internal.limit_patterns(p_key))
+  where p_key not like 'quota:%'
+    and (l.key = p_key or l.key = any (pgrab_internal.limit_patterns(p_key)))
   order by l.key = p_key desc, length(l.key) desc limit 1;
 end;
 comment on function pgrab_internal.limit_of(text) is
@@ -36,13 +42,17 @@ language plpgsql stable as $$
 declare
   l pgrab_internal.limit;
 begin
+  if p_key like 'quota:%' then
+    return pgrab_internal.quota_limit(p_key);
+  end if;
   select x.* into l from pgrab.limit x where x.key = p_key;
   if not found then
     select x.* into l from pgrab_internal.limit_of(p_key) x;
   end if;
   return l;
 end $$;
-comment on function pgrab_internal.limit_get(text) is 'The limit of a key. Null: it has none.';
+comment on function pgrab_internal.limit_get(text) is
+  'The limit, or quota, of a key. Null: it has none.';
 
 -- 20 ms more than asked for, because the way from here to the node, where the run starts, does not always
 -- take the same time.
@@ -137,7 +147,7 @@ create or replace function pgrab_internal.limit_line(p_key text) returns boolean
 language sql stable
 begin atomic
   select exists (select from pgrab.task t
-    where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled');
+    where t.line = p_key and t.due_at is null and not t.paused);
 end;
 comment on function pgrab_internal.limit_line(text) is 'Do tasks wait in line for a limit?';
 
@@ -149,8 +159,8 @@ language sql as $$
     select t.id, t.fire_at - pgrab_internal.limit_band(t.priority) as at
     from generate_series(1, 5) b(band) cross join lateral (
       select x.* from pgrab.task x
-      where x.limit_key = p_key and pgrab_internal.band(x.priority) = b.band and x.due_at is null
-        and not x.paused and x.status = 'scheduled'
+      where x.line = p_key and pgrab_internal.band(x.priority) = b.band and x.due_at is null
+        and not x.paused
       order by x.fire_at limit p_n for update skip locked) t
     order by at limit p_n) f
 $$;
@@ -279,7 +289,7 @@ language sql as $$
     from unnest(p_ids, p_versions) c(id, version)
       join pgrab.task x on x.id = any (array[c.id])
         and case when x.version = c.version and x.incarnation = p_incarnation and x.status = 'claimed'
-          and x.limit_key = p_key then x.due_at <= clock_timestamp() + interval '3 ms' end
+          then x.due_at <= clock_timestamp() + interval '3 ms' end
       left join pgrab.limit_place p on p.task_id = any (array[x.id])
         and case when p.key = p_key then true end
     for update of x skip locked) t
@@ -315,16 +325,18 @@ comment on function pgrab_internal.limit_choose(
 
 -- p_due: when a task that has a place kept, and was a moment too early, is due again.  Null: it waits in
 -- line.
-create or replace function pgrab_internal.limit_hand_back(p_ids bigint[], p_due timestamptz[]) returns void
+create or replace function pgrab_internal.limit_hand_back(p_key text, p_ids bigint[], p_due timestamptz[])
+returns void
 language plpgsql as $$
 declare
   v_moves pgrab_internal.move[];
 begin
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'line', p_due_at => c.due_at)) into v_moves
+  select array_agg(pgrab_internal.move_to(t.id, t.version, 'line', p_due_at => c.due_at,
+    p_line => case when c.due_at is null then p_key end)) into v_moves
   from unnest(p_ids, p_due) c(id, due_at) join pgrab.task t on t.id = any (array[c.id]);
   perform pgrab_internal.move(v_moves);
 end $$;
-comment on function pgrab_internal.limit_hand_back(bigint[], timestamptz[]) is
+comment on function pgrab_internal.limit_hand_back(text, bigint[], timestamptz[]) is
   'Hands back claimed tasks that got no place. The caller has locked them.';
 
 -- Another session, a node's or a user's, has the key locked for longer than usual: these tasks are due again
@@ -332,7 +344,8 @@ comment on function pgrab_internal.limit_hand_back(bigint[], timestamptz[]) is
 create or replace function pgrab_internal.limit_later(
   p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns void
 language sql as $$
-  select pgrab_internal.limit_hand_back(array_agg(a.id), array_agg(clock_timestamp() + interval '1 s'))
+  select pgrab_internal.limit_hand_back(
+    p_key, array_agg(a.id), array_agg(clock_timestamp() + interval '1 s'))
   from pgrab_internal.limit_asking(p_key, p_ids, p_versions, p_incarnation) a
 $$;
 comment on function pgrab_internal.limit_later(text, bigint[], bigint[], bigint) is
@@ -372,7 +385,8 @@ begin
   update pgrab.limit_place p set at = x.at
   from unnest(c) x
   where x.kept and not x.fits and p.task_id = any (array[x.id]) and case when p.key = l.key then true end;
-  perform pgrab_internal.limit_hand_back(array_agg(x.id), array_agg(case when x.kept then x.at end))
+  perform pgrab_internal.limit_hand_back(
+    l.key, array_agg(x.id), array_agg(case when x.kept then x.at end))
   from unnest(c) x where not x.fits;
   select u.taken + coalesce(max(x.fresh) filter (where x.fits), 0),
     u.starts + case when l.per_second is null then 0 else count(*) filter (where x.fits) end,
@@ -396,58 +410,103 @@ end;
 comment on function pgrab_internal.limit_only(bigint[], bigint[], boolean) is
   'The ids with a null for each that is not one of some; or, when p_them is false, for each that is.';
 
+-- The tasks that p_key is not for need no place.
+create or replace function pgrab_internal.limit_take_from(
+  p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint)
+returns bigint[]
+language plpgsql as $$
+declare
+  l pgrab_internal.limit;
+  u pgrab_internal.limit_use;
+  o pgrab_internal.limit_use;
+  c pgrab_internal.limit_chosen[];
+  v_free bigint[];
+begin
+  begin
+    o := pgrab_internal.limit_lock(p_key);
+  exception when lock_not_available then
+    perform pgrab_internal.limit_later(p_key, p_ids, p_versions, p_incarnation);
+    return '{}';
+  end;
+  l := pgrab_internal.limit_get(p_key);
+  if l.key is null then
+    -- the limit has been deleted
+    return array(select a.id from pgrab_internal.limit_asking(p_key, p_ids, p_versions, p_incarnation) a);
+  elsif o.key is null then
+    -- the first of a pattern or a quota; or the limit was written without its trigger, as in a restored copy
+    insert into pgrab.limit_use (key, no) values (p_key, 0) on conflict do nothing;
+    o := pgrab_internal.limit_lock(p_key);
+  end if;
+  v_free := pgrab_internal.limit_strangers(l, p_ids);
+  select array_agg(x::pgrab_internal.limit_chosen order by x.n) into c
+  from pgrab_internal.limit_choose(l, o, pgrab_internal.limit_only(p_ids, v_free, false), p_versions,
+    p_incarnation) x;
+  u := pgrab_internal.limit_take_key(l, o, c, p_incarnation);
+  if u.waits then
+    u := pgrab_internal.limit_wake(l, u);
+  end if;
+  perform pgrab_internal.limit_note(o, u);
+  return array(
+    select x.id from unnest(c) x where x.fits
+    union all
+    select a.id from pgrab_internal.limit_asking(p_key, pgrab_internal.limit_only(
+      p_ids, v_free, true), p_versions, p_incarnation) a where v_free <> '{}');
+end $$;
+comment on function pgrab_internal.limit_take_from(text, bigint[], bigint[], bigint) is
+  'Of claimed, due tasks those that get a place under one key; the others are handed back.';
+
+-- What is kept under a limit while a task waits for a quota, others could use; so could other tasks of that
+-- quota what is kept under it while the limit lets nothing run.
+create or replace function pgrab_internal.limit_keep(
+  p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns void
+language plpgsql as $$
+begin
+  update pgrab.limit_place p
+  set started = false, version = null, incarnation = null, at = clock_timestamp()
+  from unnest(p_ids, p_versions) f(id, version)
+  where p.task_id = any (array[f.id]) and p.version = f.version
+    and case when p.incarnation = p_incarnation then not p.over end;
+  if p_key like 'quota:%' then
+    perform pgrab_internal.limit_pass(p_ids, false);
+  elsif pgrab_internal.limit_shut(p_key) then
+    perform pgrab_internal.limit_pass(p_ids, true);
+  end if;
+end $$;
+comment on function pgrab_internal.limit_keep(text, bigint[], bigint[], bigint) is
+  'What becomes of the other places of tasks that got none under a key.';
+
 -- Serves: limit_start.sql.
 create or replace function pgrab_internal.limit_take(
   p_ids bigint[], p_versions bigint[], p_incarnation bigint)
 returns setof bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  l pgrab_internal.limit;
-  u pgrab_internal.limit_use;
-  o pgrab_internal.limit_use;
-  c pgrab_internal.limit_chosen[];
+  v_asks bigint[];
+  v_keys text[];
   v_key text;
-  v_free bigint[];
+  v_some bigint[];
+  v_lost bigint[];
+  v_several boolean;
 begin
-  for v_key in
-    select distinct t.limit_key from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])
-    where t.limit_key is not null order by 1
-  loop
-    begin
-      o := pgrab_internal.limit_lock(v_key);
-    exception when lock_not_available then
-      perform pgrab_internal.limit_later(v_key, p_ids, p_versions, p_incarnation);
-      continue;
-    end;
-    l := pgrab_internal.limit_get(v_key);
-    if l.key is not null and o.key is null then
-      -- the first of a pattern; or the limit was written without its trigger, as in a restored copy
-      insert into pgrab.limit_use (key, no) values (v_key, 0) on conflict do nothing;
-      o := pgrab_internal.limit_lock(v_key);
-    elsif l.key is null then
-      -- the limit has been deleted
-      return query select a.id from pgrab_internal.limit_asking(v_key, p_ids, p_versions, p_incarnation) a;
-      continue;
+  select array_agg(t.id), array_agg(k.key), count(*) > count(distinct t.id) into v_asks, v_keys, v_several
+  from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])
+    cross join lateral pgrab_internal.limit_keys(t.limit_key, t.owner, t.share_key) k(key);
+  for v_key in select k from unnest(v_keys) k group by k order by k not like 'quota:%', k loop
+    v_some := pgrab_internal.limit_only(
+      p_ids, array(select a.id from unnest(v_asks, v_keys) a(id, key) where a.key = v_key), true);
+    v_lost := array_remove(pgrab_internal.limit_only(v_some, pgrab_internal.limit_take_from(
+      v_key, v_some, p_versions, p_incarnation), false), null);
+    if v_several and v_lost <> '{}' then
+      perform pgrab_internal.limit_keep(
+        v_key, pgrab_internal.limit_only(v_some, v_lost, true), p_versions, p_incarnation);
     end if;
-    v_free := pgrab_internal.limit_strangers(l, p_ids);
-    if v_free <> '{}' then
-      return query select a.id from pgrab_internal.limit_asking(v_key, pgrab_internal.limit_only(
-        p_ids, v_free, true), p_versions, p_incarnation) a;
-    end if;
-    select array_agg(x::pgrab_internal.limit_chosen order by x.n) into c
-    from pgrab_internal.limit_choose(l, o, pgrab_internal.limit_only(p_ids, v_free, false), p_versions,
-      p_incarnation) x;
-    u := pgrab_internal.limit_take_key(l, o, c, p_incarnation);
-    if u.waits then
-      u := pgrab_internal.limit_wake(l, u);
-    end if;
-    perform pgrab_internal.limit_note(o, u);
-    return query select x.id from unnest(c) x where x.fits;
+    p_ids := pgrab_internal.limit_only(p_ids, v_lost, false);
   end loop;
+  return query select i from unnest(p_ids) i where i is not null;
 end $$;
 comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
-  'Of claimed, due tasks with a limit_key, those that may start now. The others are handed back and wait in '
-  'line.';
+  'Of claimed, due tasks with a limit_key or a quota, those that may start now. The others are handed back '
+  'and wait in line.';
 
 -- ------------------------------------------------------------------------------------------------- the end
 
@@ -550,10 +609,10 @@ declare
   v_freed bigint := 0;
 begin
   for v_key in
-    select distinct p.key from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
+    select p.key from unnest(p_ids, p_versions, p_incarnations) f(id, version, incarnation)
       join pgrab.limit_place p on p.task_id = any (array[f.id]) and p.version = f.version
         and case when p.incarnation = f.incarnation then not p.over end
-    order by 1
+    group by p.key order by p.key not like 'quota:%', p.key
   loop
     begin
       u := pgrab_internal.limit_lock(v_key);

@@ -1,8 +1,9 @@
 -- Limits, second part: what happens every second (per_second needs it), repairs, and views.  See
 -- 24_limit.sql.
 
--- Places that no run will use: kept for a task that did not come (edited, paused, deleted), or given back
--- while the key was locked.  One that is kept for long after now was kept before the clock stepped back.
+-- Places that no run will use: kept for a task that did not come (edited, paused, deleted), or that waits in
+-- line for another key that lets nothing run; or given back while the key was locked.  One that is kept for
+-- long after now was kept before the clock stepped back.
 create or replace function pgrab_internal.limit_reap(p_key text) returns boolean[]
 language plpgsql as $$
 declare
@@ -14,8 +15,10 @@ begin
       or p.at > clock_timestamp() + interval '1 minute'
       or p.at < clock_timestamp() - interval '10 s' and not exists (
         select from pgrab.task t
-        where t.id = any (array[p.task_id]) and t.limit_key = p.key and t.due_at is not null
-          and t.status in ('scheduled', 'claimed') and t.due_at < clock_timestamp() + interval '10 s'))
+        where t.id = any (array[p.task_id]) and t.status in ('scheduled', 'claimed')
+          and (t.limit_key = p.key or p.key like 'quota:%')
+          and (t.due_at < clock_timestamp() + interval '10 s'
+            or t.line <> p.key and not pgrab_internal.limit_shut(t.line))))
     returning p.failed, p.at)
   select array_agg(g.failed order by g.at) into v_failed from gone g;
   return coalesce(v_failed, '{}');
@@ -27,7 +30,7 @@ create or replace function pgrab_internal.limit_let_go(p_key text) returns void
 language sql as $$
   select pgrab_internal.wake(array(
     select t.id from pgrab.task t
-    where t.limit_key = p_key and t.due_at is null and not t.paused and t.status = 'scheduled'
+    where t.line = p_key and t.due_at is null and not t.paused
     order by t.id for update))
 $$;
 comment on function pgrab_internal.limit_let_go(text) is 'Makes due all tasks that wait in line for a limit.';
@@ -55,8 +58,9 @@ end $$;
 comment on function pgrab_internal.limit_tick_key(text) is
   'Makes due the tasks that wait in line for a key and may start.';
 
--- Their places go to the next in line, at once.
-create or replace function pgrab_internal.limit_pass(p_ids bigint[]) returns void
+-- Their places go to the next in line, at once.  p_quotas: only those under quotas, or only the others.
+create or replace function pgrab_internal.limit_pass(p_ids bigint[], p_quotas boolean default null)
+returns void
 language plpgsql as $$
 declare
   v_keys text[];
@@ -64,13 +68,15 @@ begin
   if pg_relation_size('pgrab.limit_place') > 0 then
     with passed as (
       update pgrab.limit_place p set over = true
-      where p.task_id = any (p_ids) and not p.started and not p.over returning p.key)
+      where p.task_id = any (p_ids) and not p.started and not p.over
+        and coalesce((p.key like 'quota:%') = p_quotas, true)
+      returning p.key)
     select array_agg(distinct p.key) into v_keys from passed p;
     perform pgrab_internal.limit_tick_key(k) from unnest(v_keys) k order by k;
   end if;
 end $$;
-comment on function pgrab_internal.limit_pass(bigint[]) is
-  'Tasks for which places are kept, and which do not come: a blackout holds them.';
+comment on function pgrab_internal.limit_pass(bigint[], boolean) is
+  'Tasks for which places are kept, and which do not come: a blackout holds them, or they wait for another.';
 
 create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab_internal.limit_use
 language sql stable
@@ -79,6 +85,15 @@ begin atomic
   where u.key = p_key order by u.no desc limit 1;
 end;
 comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
+
+create or replace function pgrab_internal.limit_shut(p_key text) returns boolean
+language plpgsql stable as $$
+begin
+  return coalesce(pgrab_internal.limit_most(
+    pgrab_internal.limit_get(p_key), pgrab_internal.limit_latest(p_key)) = 0, false);
+end $$;
+comment on function pgrab_internal.limit_shut(text) is
+  'Does a limit let nothing run now, because it is broken or max_running is 0?';
 
 -- A run has ended without giving back its place when its task has a new version or incarnation.  There should
 -- be none.
@@ -119,23 +134,31 @@ end $$;
 comment on function pgrab_internal.limit_audit() is
   'Recounts the places of all limits; of those that chance picks, when there is no time for all.';
 
--- From key to key in task_line_idx, which has other tasks, too: thousands of keys of a pattern cost nothing
--- while nobody waits.  Not asked of pgrab.limit: a task may have gone into line while its limit was deleted,
--- and must be let go.
-create or replace function pgrab_internal.limit_lines() returns setof text
+-- From key to key in task_line_idx: thousands of keys of a pattern cost nothing while nobody waits.
+create or replace function pgrab_internal.lines() returns setof text
 language sql stable
 begin atomic
   with recursive k(key) as (
     select ''
     union all
-    select (select t.limit_key from pgrab.task t
-      where t.due_at is null and t.limit_key is not null and not t.paused and t.limit_key > k.key
-      order by t.limit_key limit 1)
+    select (select t.line from pgrab.task t
+      where t.due_at is null and t.line is not null and not t.paused and t.line > k.key
+      order by t.line limit 1)
     from k where k.key is not null)
-  select k.key from k
-  where (select u.waits from pgrab.limit_use u where u.key = k.key order by u.no desc limit 1);
+  select k.key from k where k.key <> '';
 end;
-comment on function pgrab_internal.limit_lines() is 'The keys for which tasks wait in line.';
+comment on function pgrab_internal.lines() is 'The limits and quotas for which tasks wait in line.';
+
+-- Not asked of pgrab.limit: a task may have gone into line while its limit was deleted,
+-- and must be let go.
+create or replace function pgrab_internal.limit_lines() returns setof text
+language sql stable
+begin atomic
+  select k.key from pgrab_internal.lines() k(key)
+  where k.key not like 'quota:held:%'
+    and (select u.waits from pgrab.limit_use u where u.key = k.key order by u.no desc limit 1);
+end;
+comment on function pgrab_internal.limit_lines() is 'The keys for which tasks wait in line for a place.';
 
 -- Serves: duties.sql.
 create or replace function pgrab_internal.limit_waits() returns boolean
@@ -231,7 +254,7 @@ cross join lateral (
   select count(*) as waiting,
     date_trunc('second', statement_timestamp() - min(greatest(t.fire_at, t.created_at))) as longest
   from pgrab.task t
-  where t.limit_key = l.key and t.due_at is null and t.status = 'scheduled' and not t.paused) w;
+  where t.line = l.key and t.due_at is null and not t.paused) w;
 comment on view pgrab.limits is
   'The limits and how they are used: patterns, and each key that has been used.';
 comment on column pgrab.limits.key is 'The word for pgrab.task.limit_key; with * at its end, a pattern.';
@@ -267,8 +290,8 @@ begin atomic
     select y.*
     from generate_series(1, 5) b(band) cross join lateral ( -- as limit_first()
       select x.* from pgrab.task x
-      where x.limit_key = u.key and pgrab_internal.band(x.priority) = b.band and x.due_at is null
-        and not x.paused and x.status = 'scheduled'
+      where x.line = u.key and pgrab_internal.band(x.priority) = b.band and x.due_at is null
+        and not x.paused
       order by x.fire_at limit p_most) y
     order by y.fire_at - pgrab_internal.limit_band(y.priority) limit p_most) t;
 end;

@@ -86,10 +86,9 @@ create or replace function pgrab_tool.in_line() returns setof pgrab_internal.tas
 language sql stable
 begin atomic
   select t.* from pgrab.task t
-  where t.due_at is null and t.limit_key is not null and t.status = 'scheduled' and not t.paused
-    and t.fire_at <= statement_timestamp();
+  where t.due_at is null and t.line is not null and not t.paused and t.fire_at <= statement_timestamp();
 end;
-comment on function pgrab_tool.in_line() is 'Tasks that are due and wait for a place under their limit.';
+comment on function pgrab_tool.in_line() is 'Tasks that are due and wait in line for a limit or a quota.';
 
 create or replace function pgrab_internal.brief(p_text text, p_length integer) returns text
 language sql immutable parallel safe

@@ -339,7 +339,7 @@ begin atomic
         || case when p.kept then ' A place is kept for it.' else '' end
         || case when p.kept or s.next is null then ''
           else format(' The next start is at %s.', pgrab_internal.cut(s.next)) end
-        || case when t.due_at is null then format(' It has been in line since %s; %s wait there.',
+        || case when t.line = t.limit_key then format(' It has been in line since %s; %s wait there.',
             pgrab_internal.cut(t.fire_at), case when w.before > 10000 then '10000+' else w.before::text end)
           else '' end
         || coalesce(' Running under it: ' || h.names || '.', '') end,
@@ -363,21 +363,61 @@ begin atomic
       where x.key = t.limit_key and x.task_id = t.id and not x.over) as kept) p
     cross join lateral (select count(*) as before from (
       select from pgrab.task x
-      where x.limit_key = t.limit_key and x.due_at is null and x.status = 'scheduled' and not x.paused
-      limit case when p_all then 10001 when t.due_at is null then 0 else 1 end) x) w
+      where x.line = t.limit_key and x.due_at is null and not x.paused
+      limit case when p_all then 10001 when t.line is not null then 0 else 1 end) x) w
     left join lateral (
       select r.first as next from pgrab_internal.limit_room(l, x) r
-      where l.per_second is not null and (p_all or t.due_at is not null)
+      where l.per_second is not null and (p_all or t.line is null)
         and r.first > clock_timestamp() + interval '10 ms') s on true
     cross join lateral (
       select case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
-        when t.due_at is not null and w.before = 0
+        when (t.due_at is not null or t.line <> t.limit_key) and w.before = 0
           and u.running < coalesce(pgrab_internal.limit_most(l, x), u.running + 1)
           and s.next is null then 'ok'
         else 'waits' end as verdict) v
   where t.limit_key is not null;
 end;
 comment on function pgrab_internal.explain_limit(pgrab_internal.task, boolean) is 'The gate of its limit.';
+
+create or replace function pgrab_internal.explain_quota(t pgrab_internal.task, p_all boolean)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'quota', v.verdict,
+    case when t.line = k.held then format('%s holds it: %s%s.', k.whose, concat_ws(' and ',
+        'at most ' || q.max_tasks || ' due or running',
+        'at most ' || q.inserts_per_minute || ' inserted per minute'), k.since)
+      when q.max_running = 0 then format('%s lets nothing run: update pgrab.quota set max_running = 1 where '
+        'id = %s.', k.whose, q.id)
+      else format('%s: %s of %s run.', k.whose, u.running, q.max_running)
+        || case when p.kept then ' A place is kept for it.'
+          when t.line = k.key then format(' It waits in line%s.', k.since) else '' end end,
+    case when v.verdict = 'ok' then null when t.line = k.held then format('%s holds it', k.whose)
+      when v.verdict = 'blocked' then format('%s lets nothing run (max_running 0)', k.whose)
+      else format('waits for a place under %s', k.whose) end
+  from pgrab_internal.quota_of(t.owner, t.share_key) q
+    cross join lateral (
+      select case when q.share_key is not null then t.share_key end as share_key,
+        concat('quota of ', t.owner, ', share_key ' || case when q.share_key is not null
+          then t.share_key end) as whose,
+        format(', since %s; %s wait there', pgrab_internal.cut(t.fire_at), (
+          select case when count(*) > 10000 then '10000+' else count(*)::text end from (
+            select from pgrab.task x where x.line = t.line and x.due_at is null and not x.paused
+            limit case when p_all then 10001 else 0 end) x)) as since) w
+    cross join lateral (
+      select pgrab_internal.quota_key(t.owner, w.share_key) as key,
+        pgrab_internal.quota_held(t.owner, w.share_key) as held, w.whose, w.since) k
+    cross join lateral (select count(*) filter (where x.started and not x.over) as running
+      from pgrab.limit_place x where x.key = k.key) u
+    cross join lateral (select exists (select from pgrab.limit_place x
+      where x.key = k.key and x.task_id = t.id and not x.over) as kept) p
+    cross join lateral (
+      select case when t.line = k.held then 'waits' when p.kept then 'ok'
+        when q.max_running = 0 then 'blocked'
+        when t.line = k.key or u.running >= q.max_running then 'waits' else 'ok' end as verdict) v
+  where q.max_running is not null or t.line = k.held;
+end;
+comment on function pgrab_internal.explain_quota(pgrab_internal.task, boolean) is 'The gates of its quotas.';
 
 create or replace function pgrab_internal.explain_node(t pgrab_internal.task, n pgrab.node)
 returns pgrab_internal.gate
@@ -676,7 +716,7 @@ begin
   for i in 1 .. case when pgrab_internal.under_way(t.status, t.incarnation) then 0 when c_planned then 14
     when t.kind = 'batch' then 5 when c_asks then 6 else 4 end loop
     continue when not p_all and (i in (9, 12, 13) or i in (3, 4) and c_planned
-      or i = 7 and t.limit_key is null or i = 8 and t.status <> 'claimed');
+      or i = 7 and t.limit_key is null and t.line is null or i = 8 and t.status <> 'claimed');
     case i
       when 1 then g := array(select x from pgrab_internal.explain_row(t) x);
       when 2 then g := array(select x from pgrab_internal.explain_all() x
@@ -686,7 +726,8 @@ begin
       when 5 then g := array(select x from pgrab_internal.explain_signal(t) x
         union all select x from pgrab_internal.explain_batch(t) x);
       when 6 then g := array(select x from pgrab_internal.explain_due(t, p_all) x);
-      when 7 then g := array(select x from pgrab_internal.explain_limit(t, p_all) x);
+      when 7 then g := array(select x from pgrab_internal.explain_quota(t, p_all) x
+        union all select x from pgrab_internal.explain_limit(t, p_all) x);
       when 8 then g := array(select x from pgrab_internal.explain_claim(t) x);
       when 9 then g := array(select x from pgrab_internal.explain_nodes(t) x);
       when 10 then g := array(select x from pgrab_internal.explain_held_up(t) x);

@@ -91,7 +91,8 @@ declare
 begin
   perform pgrab_internal.move(array_agg(pgrab_internal.move_to(m.id, m.version,
     case when m.limit_key = c_key then 'queue' else 'replan' end,
-    p_due_at => case when m.limit_key = c_key then null else clock_timestamp() end) order by m.id))
+    p_due_at => case when m.limit_key = c_key then null else clock_timestamp() end,
+    p_line => case when m.limit_key = c_key then c_key end) order by m.id))
   from pgrab.task m where m.batch = p_batch and m.due_at is not null;
   select x.* into l from pgrab.limit x where x.key = c_key;
   if found then

@@ -3,6 +3,7 @@
 --   {"source": "etl",
 --    "tasks": [{"key": "nightly", "kind": "sql", "command": "...", "schedule": "@daily"}, ...],
 --    "limits": [{"key": "api", "max_running": 5}, ...],
+--    "quotas": [{"owner": "shop", "max_tasks": 1000}, {"share_key": "customer *", "max_running": 2}, ...],
 --    "calendars": [{"name": "office", "closed_weekdays": ["sat", "sun"],
 --                   "days": [{"day": "2026-12-25", "open": false, "note": "Christmas Day"}, ...]}, ...],
 --    "blackouts": [{"name": "weekend", "schedule": "0 22 * * SAT", "lasts": "8 hours"}, ...]}
@@ -200,6 +201,34 @@ language sql as $$
 $$;
 comment on function pgrab_internal.apply_limits(jsonb, text) is 'Makes the limits what the file says.';
 
+-- Quotas are operators' business, in whatever file they stand.
+create or replace function pgrab_internal.apply_quotas(p_quotas jsonb, p_by text) returns void
+language plpgsql as $$
+declare
+  q pgrab_internal.quota;
+begin
+  if not pgrab_internal.may_operate(p_by) then
+    raise exception using errcode = '42501', message = format('%s cannot write quotas', p_by),
+      hint = 'Quotas are for operators. Leave them out of the file.';
+  end if;
+  for q in select x.* from jsonb_populate_recordset(null::pgrab_internal.quota, p_quotas) x loop
+    q.when_full := coalesce(q.when_full, 'refuse');
+    update pgrab.quota x
+    set max_tasks = q.max_tasks, max_running = q.max_running, inserts_per_minute = q.inserts_per_minute,
+      max_lanes = q.max_lanes, max_bytes = q.max_bytes, when_full = q.when_full
+    where (x.owner = q.owner or x.share_key = q.share_key)
+      and (x.max_tasks, x.max_running, x.inserts_per_minute, x.max_lanes, x.max_bytes, x.when_full)
+        is distinct from (q.max_tasks, q.max_running, q.inserts_per_minute, q.max_lanes, q.max_bytes,
+          q.when_full);
+    insert into pgrab.quota (owner, share_key, max_tasks, max_running, inserts_per_minute, max_lanes,
+      max_bytes, when_full, set_by)
+    select q.owner, q.share_key, q.max_tasks, q.max_running, q.inserts_per_minute, q.max_lanes, q.max_bytes,
+      q.when_full, p_by
+    where not exists (select from pgrab.quota x where x.owner = q.owner or x.share_key = q.share_key);
+  end loop;
+end $$;
+comment on function pgrab_internal.apply_quotas(jsonb, text) is 'Makes the quotas what the file says.';
+
 -- What is another's is left alone, as a limit is.  Days that the file does not name stay: it may be the
 -- holidays of one year.
 create or replace function pgrab_internal.apply_calendars(p_calendars jsonb, p_by text) returns void
@@ -268,6 +297,9 @@ begin
   if jsonb_typeof(p_file) = 'object' and p_file ? 'limits' then
     perform pgrab_internal.apply_limits(p_file -> 'limits', p_by);
   end if;
+  if jsonb_typeof(p_file) = 'object' and p_file ? 'quotas' then
+    perform pgrab_internal.apply_quotas(p_file -> 'quotas', p_by);
+  end if;
   if jsonb_typeof(p_file) = 'object' and p_file ? 'calendars' then
     perform pgrab_internal.apply_calendars(p_file -> 'calendars', p_by);
   end if;
@@ -332,6 +364,8 @@ begin atomic
   select jsonb_strip_nulls(jsonb_build_object('source', p_source,
     'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
       from pgrab.limit l where p_source is null),
+    'quotas', (select jsonb_agg(to_jsonb(q) - '{id,set_by}'::text[] order by q.owner, q.share_key)
+      from pgrab.quota q where p_source is null),
     'calendars', case when p_source is null then pgrab_tool.export_calendars() end,
     'blackouts', (
       select jsonb_agg(to_jsonb(b) - '{set_by,begins_at,ends_at,edition}'::text[] order by b.name)

@@ -26,6 +26,7 @@ select r.* from (values
     limit_place,limit_use,limit_start,calendar,calendar_day,blackout,alert,incident,cancel_request,live,
     definition,event,step,wait,signal,batch,batch_count}'::text[], 'select', null::text[], 'own', 'all',
     'all', 'all', null),
+  ('see quotas', '{quota}', 'select', null, 'own', 'all', 'all', 'all', null),
   ('see nodes, kinds, settings', '{registration,beat,override,hold,drained,kind,cluster,migration,api,pool,
     node_incident}', 'select', null, 'all', 'all', 'all', 'all', null),
   ('insert tasks', '{task}', 'insert', pgrab_internal.written(), 'own', null, null, null, null),
@@ -39,8 +40,9 @@ select r.* from (values
     null, 'own', 'all', null, null, null),
   ('`signal`', '{signal}', 'call', null, 'own', 'all', 'own', null, null),
   ('`undelete`', '{undelete}', 'call', null, 'own', 'own', null, null, null),
-  ('`delete from pgrab.task`, `.edge`, `.limit`, `.alert`, `.calendar`, `.calendar_day`, `.blackout`',
-    '{task,edge,limit,alert,calendar,calendar_day,blackout}', 'delete', null, null, 'all', null, null, null),
+  ('`delete from pgrab.task`, `.edge`, `.limit`, `.quota`, `.alert`, `.calendar`, `.calendar_day`, '
+    '`.blackout`', '{task,edge,limit,quota,alert,calendar,calendar_day,blackout}', 'delete', null, null,
+    'all', null, null, null),
   ('`delete from pgrab.tasks`', '{tasks}', 'delete', null, 'own', 'all', null, null, null),
   ('`add`', '{add}', 'call', null, 'own', null, null, null, null),
   ('insert edges', '{edge}', 'insert', '{parent_id,child_id,run_if}', 'own', 'all', null, null, null),
@@ -49,6 +51,10 @@ select r.* from (values
     'own', 'own', null, null, null),
   ('change limits', '{limit}', 'update', '{key,max_running,per_second,break_after,break_for}',
     'own', 'all', null, null, null),
+  ('insert quotas', '{quota}', 'insert', '{owner,share_key,max_tasks,max_running,inserts_per_minute,max_lanes,
+    max_bytes,when_full}', null, 'all', null, null, null),
+  ('change quotas', '{quota}', 'update', '{owner,share_key,max_tasks,max_running,inserts_per_minute,max_lanes,
+    max_bytes,when_full}', null, 'all', null, null, null),
   ('insert calendars', '{calendar}', 'insert', '{name,closed_weekdays}', 'own', 'own', null, null, null),
   ('change calendars', '{calendar}', 'update', '{name,closed_weekdays}', 'own', 'all', null, null, null),
   ('insert and change days of calendars', '{calendar_day}', 'insert', '{calendar,day,open,note}', 'own',
@@ -130,7 +136,7 @@ create or replace view pgrab_internal.own_rows as
 select o.* from (values
   ('task', 'owner = current_user'), ('run', 'owner = current_user'), ('secret', 'owner = current_user'),
   ('definition', 'owner = current_user'), ('limit', 'owner = current_user'),
-  ('calendar', 'owner = current_user'),
+  ('calendar', 'owner = current_user'), ('quota', 'owner = current_user'),
   ('calendar_day',
     'exists (select from pgrab.calendar c where c.name = calendar and c.owner = current_user)'),
   ('blackout', 'set_by = current_user'), ('alert', 'set_by = current_user'),
@@ -304,7 +310,7 @@ declare
     limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,
     move,park,args_for,secrets,answer_token,run_key_make,run_proof,check_run,finish_run,step_run,
     steps_record,pools_announce,node_died,node_back,overdue_tick,slow_tick,waiting_tick,clock_tick,
-    notices_tell,calendars_tick,blackouts_tick,shut,days_ahead,upkeep}';
+    notices_tell,quotas_tick,calendars_tick,blackouts_tick,shut,days_ahead,upkeep}';
   r record;
 begin
   grant usage on schema pgrab_internal to pgrab_node;

@@ -114,21 +114,34 @@ start_query(
 	return rc;
 }
 
+/* Those that need a place under a limit or a quota, as their claim has said, or the others. */
+static enum rc
+start_some(
+    struct db *db, const struct holder *who, struct run **runs, size_t n, bool limited, struct err *err)
+{
+	struct run **some = xcalloc(n + 1, sizeof(struct run *));
+	size_t k = 0;
+	enum rc rc = RC_OK;
+
+	for (size_t i = 0; i < n; i++)
+		if (runs[i]->limited == limited)
+			some[k++] = runs[i];
+	if (k > 0)
+		rc = start_query(db, sql_text(limited ? "limit_start" : "start"), who, some, k, err);
+	free(some);
+	return rc;
+}
+
 enum rc
 store_start(struct db *db, const struct holder *who, struct run **runs, size_t n, struct err *err)
 {
-	size_t limited = 0;
-	enum rc rc = RC_OK;
+	enum rc rc;
 
 	db_within(db, who->within_us);
 	none_locked(runs, n);
-	for (size_t i = 0; i < n; i++)
-		limited += runs[i]->limited ? 1 : 0;
-	if (limited < n)
-		rc = start_query(db, sql_text("start"), who, runs, n, err);
-	/* Each of the two skips what is the other's, so both get the whole list. */
-	if (rc == RC_OK && limited > 0)
-		rc = start_query(db, sql_text("limit_start"), who, runs, n, err);
+	rc = start_some(db, who, runs, n, false, err);
+	if (rc == RC_OK)
+		rc = start_some(db, who, runs, n, true, err);
 	db_within(db, 0);
 	return rc;
 }

@@ -73,7 +73,7 @@ create function pg_temp.back() returns void language sql as $$
   update pgrab.limit_place set at = at + interval '1 hour'
 $$;
 select pg_temp.back();
-update pgrab.task set due_at = null, version = version + 1 where id = :three;
+update pgrab.task set due_at = null, line = 'r', version = version + 1 where id = :three;
 update pgrab.limit_use set waits = true where key = 'r' and no > 0;
 select pg_temp.tick();
 select is((select t.due_at < clock_timestamp() + interval '3 s' from pgrab.task t where t.id = :three), true,

@@ -68,7 +68,7 @@ insert into pgrab.task (id, kind, limit_key) overriding system value values
 select matches(pg_temp.gate(2, 'limit'), 'ok: api: 0 run of 1, at most 5 starts per second');
 insert into pgrab.limit_place (key, task_id, at, started) values ('api', 3, now(), true);
 select matches(pg_temp.gate(2, 'limit'), 'waits: api: 1 run of 1');
-update pgrab.task set due_at = null, version = 1 where id = 2;
+update pgrab.task set due_at = null, line = 'api', version = 1 where id = 2;
 select matches(pg_temp.gate(2, 'limit'), 'It has been in line since .*; 1 wait there');
 select is(pgrab.why(2), 'waits for a place under limit api', 'why says the same');
 insert into pgrab.run (task_id, attempt, version, finished_at, created_at, outcome, ended, kind, owner) values
@@ -121,7 +121,7 @@ insert into pgrab.task (id, kind, limit_key) overriding system value values (21,
 select is(pg_temp.gate(21, 'limit'),
   'blocked: api lets nothing run: update pgrab.limit set max_running = 1 where key = ''api''.',
   'a limit of 0');
-update pgrab.task set due_at = null, version = 1 where id = 21;
+update pgrab.task set due_at = null, line = 'api', version = 1 where id = 21;
 select is(pg_temp.why(21), 'limit api lets nothing run (max_running 0)', 'late says so');
 -- a paused parent, a parked one
 insert into pgrab.task (id, name, kind, paused) overriding system value values (30, 'root', 'noop', true);

@@ -76,6 +76,7 @@ select owner, '[2099-12-25,2099-12-26)', owner from pg_temp.has;
 alter table pgrab.alert disable trigger user;
 insert into pgrab.alert (name, template, set_by) select owner, '{"kind": "noop"}', owner from pg_temp.has;
 alter table pgrab.alert enable trigger user;
+insert into pgrab.quota (owner, max_bytes) select owner, 2000000 from pg_temp.has;
 insert into pgrab.limit_use (no, key) select 0, owner from pg_temp.has on conflict do nothing;
 insert into pgrab.registration (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at) values ('n1', 'h', 1, '1', 'id_hash', 8, '1 s', '20 s', now());
@@ -89,6 +90,7 @@ insert into pg_temp.way
 select x, 'select', null, format('select count(*) from pgrab.%I where %s', x, w) from (values
   ('task', 'id = {t}'), ('run', 'task_id = {t}'), ('edge', 'child_id = {child}'),
   ('definition', 'task_id = {t}'), ('limit', 'key = ''{o}'''),
+  ('quota', 'owner = ''{o}'''),
   ('chain', 'chain = (select t.chain from pgrab.task t where t.id = {child})'),
   ('limit_place', 'key = ''{o}'''), ('limit_use', 'key = ''{o}'''), ('limit_start', 'key = ''{o}'''),
   ('calendar', 'name = ''{o}'''), ('blackout', 'name = ''{o}'''), ('calendar_day', 'calendar = ''{o}'''),
@@ -121,6 +123,11 @@ insert into pg_temp.way values
     'returning 1'),
   ('limit', 'update', 'key', 'update pgrab.limit set max_running = 2 where key = ''{o}'' returning 1'),
   ('limit', 'delete', null, 'delete from pgrab.limit where key = ''{o}'' returning 1'),
+  ('quota', 'insert', 'owner',
+    'insert into pgrab.quota (share_key, max_bytes) values (''{o}'', 1) returning 1'),
+  ('quota', 'update', 'owner',
+    'update pgrab.quota set max_bytes = 2000001 where owner = ''{o}'' returning 1'),
+  ('quota', 'delete', null, 'delete from pgrab.quota where owner = ''{o}'' returning 1'),
   ('calendar', 'insert', 'name',
     'insert into pgrab.calendar (name) select ''new'' where ''{o}'' = current_user returning 1'),
   ('calendar', 'update', 'name',

@@ -1,7 +1,7 @@
 -- Serves: GET /metrics.  One row per figure: its family, at most two labels, its value.
 -- Plan: task_due_idx for the twenty rows of each lane and shard that have been due longest; at most twenty
--- thousand tasks that wait under a limit, and as many that cannot run, or wait for something.  Where a count
--- stopped at such a bound, `counts_truncated` is 1.
+-- thousand tasks that wait in line for a limit or a quota, and as many that cannot run, or wait for
+-- something.  Where a count stopped at such a bound, `counts_truncated` is 1.
 with seen as materialized (
   -- as lane_of(), for which a reader has no right
   select 1 as part, row(t.owner, t.kind, t.require, t.delivery,
@@ -12,8 +12,8 @@ with seen as materialized (
   union all
   (select 2, null, 0, t.status, case when t.status = 'scheduled'
       then greatest(t.fire_at, t.created_at) end
-   from pgrab.task t where t.due_at is null and t.limit_key is not null and not t.paused
-   order by t.limit_key limit 20000)),
+   from pgrab.task t where t.due_at is null and t.line is not null and not t.paused
+   order by t.line limit 20000)),
 due as materialized (
   select count(*) filter (where s.status <> 'running') as due,
     count(*) filter (where s.status <> 'running'
