@@ -117,4 +117,5 @@ comment on function pgrab.congestion(interval, integer) is
   'When the coming fires ask for more than the slots of a crew of the nodes, or than a limit allows, so that '
   'runs begin at least a minute late, if each takes as long as usual: from when until when all is worked '
   'off; how late runs begin when it is worst, and when that is; who begins in it, five of them and how late '
-  'at most, and how many more. Twenty times, the soonest first. p_limit as in pgrab.month().';
+  'at most, and how many more. Twenty times, the soonest first. What blackouts '
+  'move counts at its own time. p_limit as in pgrab.month().';

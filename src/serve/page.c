@@ -69,7 +69,7 @@ put_zone(struct call *c)
 	struct buf *o = &c->out;
 	struct evkeyval *kv;
 
-	buf_adds(o, "<form class=\"find\" aria-label=\"Time zone\"><label>All times are <input "
+	buf_adds(o, "<form class=\"find zone\" aria-label=\"Time zone\"><label>Times in <input "
 		    "name=\"timezone\" value=\"");
 	html_text(o, call_zone(c));
 	buf_adds(o, "\"></label>");

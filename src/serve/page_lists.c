@@ -9,7 +9,7 @@
 #include "serve/page.h"
 
 #define PAGE_ROWS 50
-#define LATE_MAX  "10000"
+#define LATE_MAX  "3000" /* of which pages are made */
 
 /* What a list can be searched by: words to choose from; NULL: anything. */
 struct filter {

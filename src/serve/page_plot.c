@@ -264,7 +264,9 @@ page_congestion(struct call *c, const PGresult *r)
 	if (PQntuples(r) > 0)
 		buf_adds(&c->out,
 		    "<p class=\"dim\">When more is to run than can, if each run takes as long as "
-		    "usual: until when it is worked off, and how late runs begin.</p>\n");
+		    "usual: until when it is worked off, and how late runs begin. What blackouts move or "
+		    "skip "
+		    "counts at its own time.</p>\n");
 }
 
 /* How far a batch is: a bar of what its members are. */

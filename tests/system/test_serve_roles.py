@@ -20,7 +20,7 @@ PAGES = ["/", "/tasks", "/tasks?q=s-own", "/history", "/month", "/chains", "/cha
 PUBLIC = ["/new", "/login", "/livez", "/readyz", "/api/v1/openapi.json", "/static/page.css", "/static/page.js"]
 WORDS = {"alice": "alices-own", "bob": "bobs-own"}
 QUERY = {"/next": "?schedule=@daily", "/forecast": "?horizon=36500%20days"}
-NAMELESS = {"/attention", "/nodes", "/scale", "/rates", "/next", "/overview", "/", "/month", "/speed", "/usage"}  # no name of a task need be in them
+NAMELESS = {"/attention", "/congestion", "/nodes", "/scale", "/rates", "/next", "/overview", "/", "/month", "/speed", "/usage"}  # no name of a task need be in them
 READS = [f"/api/v1{path}{QUERY.get(path, '')}" for method, path in OPERATIONS if method == "GET"] + PAGES
 BODIES = {("POST", "/tasks"): {"kind": "noop", "run_at": "2040-01-01"}, ("PATCH", "/tasks/{task}"): {"priority": 7},
           ("PUT", "/blackouts/{name}"): {"schedule": "@yearly", "lasts": "1 s"}, ("PUT", "/limits/{key}"): {"max_running": 5},
