@@ -148,22 +148,24 @@ end $$;
 comment on function pgrab_internal.quota_note(text, integer, bigint) is
   'Writes down what is inserted under inserts_per_minute, and removes what is older.';
 
--- p_more: it counts up to so many more than max_tasks.
+-- p_most: it counts no further.  p_part: it looks at so small a part of what it would count otherwise.
 create or replace function pgrab_internal.quota_count(
-  q pgrab_internal.quota, p_owner text, p_share_key text, p_more bigint)
+  q pgrab_internal.quota, p_owner text, p_share_key text, p_most bigint, p_part integer default 1)
 returns bigint
 language plpgsql as $$
 declare
-  c_shards constant integer := greatest(1, least(1024, ceil(1024000.0 / nullif(q.max_tasks, 0))));
-  c_part constant numeric := c_shards / 1024.0;
+  c_shards constant integer :=
+    greatest(1, least(1024, ceil(1024000.0 / nullif(q.max_tasks, 0))) / p_part);
+  c_share constant numeric := c_shards / 1024.0;
 begin
   return round(pgrab_internal.quota_tasks(p_owner, p_share_key, q.when_full = 'hold', c_shards,
-    ceil((q.max_tasks + p_more) * c_part)::bigint + 1) / c_part);
+    ceil(p_most * c_share)::bigint + 1) / c_share);
 end $$;
-comment on function pgrab_internal.quota_count(pgrab_internal.quota, text, text, bigint) is
+comment on function pgrab_internal.quota_count(pgrab_internal.quota, text, text, bigint, integer) is
   'How many tasks count for max_tasks; of more than a thousand, an estimate.';
 
--- p_new: which are there already.
+-- p_new: which are there already.  An eighth says that a large quota is less than half full: of those that
+-- would fill it a hundred and more are in there.
 create or replace function pgrab_internal.quota_over(
   q pgrab_internal.quota, p_owner text, p_share_key text, p_new bigint)
 returns bigint
@@ -171,8 +173,11 @@ language plpgsql as $$
 declare
   v_over bigint;
 begin
-  if q.max_tasks is not null then
-    v_over := pgrab_internal.quota_count(q, p_owner, p_share_key, p_new) - q.max_tasks;
+  if q.max_tasks >= 1000 then
+    v_over := pgrab_internal.quota_count(q, p_owner, p_share_key, q.max_tasks / 2, 8) - q.max_tasks;
+  end if;
+  if q.max_tasks is not null and coalesce(v_over >= -q.max_tasks / 2, true) then
+    v_over := pgrab_internal.quota_count(q, p_owner, p_share_key, q.max_tasks + p_new) - q.max_tasks;
   end if;
   if q.inserts_per_minute is not null then
     v_over := greatest(v_over, p_new - q.inserts_per_minute
@@ -409,7 +414,7 @@ declare
 begin
   select x.* into q from pgrab.quota x where x.id = p_id;
   if q.max_tasks is not null then
-    tasks := pgrab_internal.quota_count(q, p_owner, p_share_key, q.max_tasks / 10 + 10);
+    tasks := pgrab_internal.quota_count(q, p_owner, p_share_key, q.max_tasks * 11 / 10 + 10);
   end if;
   if q.max_running is not null then
     running := (select count(*) from pgrab.limit_place p where p.key = c_key and p.started and not p.over);

@@ -27,7 +27,7 @@ class Load:
         self.promises[name] = promise
 
     def place(self):
-        """Some take turns, some prefer nodes of which none may be there, and some give way to others."""
+        """Some take turns and are under quotas, some prefer nodes of which none may be there, and some give way to others."""
         shared = {"share_key": self.rng.choice("xyz")} if self.rng.random() < 0.3 else {}
         preferred = {"prefer": {"site": self.rng.choice("ab")}, "failover_after": "1 s"} if self.rng.random() < 0.2 else {}
         urgent = self.rng.choice([{"preemptible": True}, {"preemptible": True}, {"priority": 10}, {}])
@@ -72,6 +72,7 @@ class Load:
         self.db.query("create table public.effect (name text not null, x text)")
         self.note_starts()
         self.db.query("insert into pgrab.limit (key, max_running) values ('two', 2)")
+        self.db.query("insert into pgrab.quota (share_key, max_running, max_tasks, when_full) values ('*', 3, null, 'refuse'), ('y', 3, 4, 'hold')")
         for i in range(30):
             self.later("once", f"once{i}", soon())
         for i in range(10):

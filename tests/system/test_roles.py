@@ -129,6 +129,27 @@ def test_turns_and_preferences_need_no_more_than_a_node_and_a_submitter_have(rol
     roles.ask("alice", "select pgrab.cancel(%s)", away)
 
 
+def test_quotas_are_for_operators_and_hold_for_the_tasks_of_others(roles, node):
+    """Each role sees its own; the node needs no more than it has to let one run after the other, and to let go what was held."""
+    alice, bob = (f"{roles.cluster.prefix}_{who}" for who in ("alice", "bob"))
+    for who in ("alice", "machine", "rd"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            roles.ask(who, "insert into pgrab.quota (owner, max_tasks) values (%s, 1)", alice)
+    roles.ask("op", "insert into pgrab.quota (owner, max_running, max_tasks, when_full) values (%s, 1, 3, 'hold'), (%s, null, 2, 'refuse')", alice, bob)
+    assert roles.ask("alice", "select owner, max_running from pgrab.quotas") == [(alice, 1)]
+    assert len(roles.ask("rd", "select owner, held from pgrab.quotas")) == 2
+    roles.ask("bob", "insert into pgrab.task (kind, run_at) select 'noop', '2099-01-01' from generate_series(1, 2)")
+    with pytest.raises(psycopg.errors.ProgramLimitExceeded, match="is full: max_tasks 2"):
+        insert(roles, "bob", kind="noop")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="cannot write quotas"):
+        roles.ask("bob", "select pgrab.apply(%s)", '{"tasks": [], "quotas": [{"share_key": "x", "max_tasks": 1}]}')
+    roles.ask("alice", "insert into pgrab.task (name, kind) select 'q', 'noop' from generate_series(1, 12)")
+    assert roles.ask("alice", "select tasks, held from pgrab.quotas") == [(3, 9)]
+    started = start(roles, node)
+    roles.db.wait("select count(*) = 12 from pgrab.run where name = 'q' and outcome = 'succeeded'", timeout=30)
+    assert "permission" not in started.log()
+
+
 def test_a_membership_counts_as_far_as_it_is_inherited(roles):
     """As it does for tables.  From PostgreSQL 16 on there is one that gives nothing at all, and one without SET."""
     him, alice, group = roles.role("sudo"), f"{roles.cluster.prefix}_alice", roles.role("oncall", "noinherit")
