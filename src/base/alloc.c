@@ -54,6 +54,12 @@ xmemdup0(const void *p, size_t n)
 	return s;
 }
 
+void
+free_auto(void *p)
+{
+	free(*(void **)p);
+}
+
 void *
 xgiven(void *p)
 {

@@ -17,3 +17,6 @@ char *xstrdup(const char *s);            /* xstrdup(NULL) is NULL */
 char *xmemdup0(const void *p, size_t n); /* n bytes and a terminating NUL */
 void *xgiven(void *p);                   /* p, which a library has allocated */
 char *xasprintf(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+void free_auto(void *p); /* frees what the variable at p points to */
+#define AUTO_FREE AUTO(free_auto)

@@ -21,3 +21,5 @@ void buf_adds(struct buf *b, const char *s);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const char *buf_str(const struct buf *b); /* never NULL */
 char *buf_steal(struct buf *b);           /* caller frees; the buffer is empty afterwards */
+
+#define AUTO_BUF AUTO(buf_fini)

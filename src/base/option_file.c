@@ -61,25 +61,23 @@ take_line(struct ini_reader *r)
 static void
 refuse_section(struct ini_reader *r)
 {
-	struct buf known = {0};
+	AUTO_BUF struct buf known = {0};
 
 	for (const struct option_section *s = r->sections; s != NULL && s->word != NULL; s++)
 		buf_addf(&known, " or [%s NAME]", s->word);
 	r->rc = err_set(r->err, RC_BAD,
 	    "%s:%d: unknown section; keys belong at the top of the file or under [pgrab]%s", r->path, r->line,
 	    buf_str(&known));
-	buf_fini(&known);
 }
 
 /* Begins the section of that word and name: the next keys belong to it. */
 static void
 add_section(struct ini_reader *r, const struct option_section *s, const char *text, size_t n)
 {
-	char *name = xmemdup0(text, n);
+	AUTO_FREE char *name = xmemdup0(text, n);
 	struct err why;
 	void *target = s->add(r->settings, name, &why);
 
-	free(name);
 	if (target == NULL) {
 		refuse_line(r, why.text);
 		return;

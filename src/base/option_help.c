@@ -69,12 +69,11 @@ left_column(const struct option_key *table)
 	size_t widest = 0;
 
 	for (; table->name != NULL; table++) {
-		struct buf b = {0};
+		AUTO_BUF struct buf b = {0};
 
 		put_left(&b, table);
 		if (b.len > widest && b.len <= HELP_LEFT_MAX)
 			widest = b.len;
-		buf_fini(&b);
 	}
 	return widest + 2;
 }
@@ -82,7 +81,7 @@ left_column(const struct option_key *table)
 static void
 print_key(const struct option_key *k, size_t column)
 {
-	struct buf line = {0}, text = {0};
+	AUTO_BUF struct buf line = {0}, text = {0};
 
 	put_left(&line, k);
 	if (line.len + 2 > column)
@@ -94,8 +93,6 @@ print_key(const struct option_key *k, size_t column)
 		buf_addf(&text, " (default %s)", k->fallback);
 	put_wrapped(&line, buf_str(&text), column);
 	fputs(buf_str(&line), stdout);
-	buf_fini(&text);
-	buf_fini(&line);
 }
 
 void

@@ -90,7 +90,7 @@ static PGresult *
 empty_like(const PGresult *like, bool json)
 {
 	int n = PQnfields(like) + (json ? 0 : 1);
-	PGresAttDesc *desc = xcalloc((size_t)n, sizeof *desc);
+	AUTO_FREE PGresAttDesc *desc = xcalloc((size_t)n, sizeof *desc);
 	PGresult *r = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
 
 	for (int col = 0; col < n; col++) {
@@ -101,7 +101,6 @@ empty_like(const PGresult *like, bool json)
 	}
 	if (r == NULL || !PQsetResultAttrs(r, n, desc))
 		abort();
-	free(desc);
 	return r;
 }
 
@@ -115,13 +114,12 @@ set(PGresult *r, int row, int col, const char *text)
 static void
 add_object(PGresult *all, const struct one *o, int row)
 {
-	struct buf object = {0};
+	AUTO_BUF struct buf object = {0};
 
 	buf_adds(&object, "{\"database\":");
 	json_text(&object, o->name);
 	buf_addf(&object, ",%s", db_text(o->rows, row, 0) + 1);
 	set(all, PQntuples(all), 0, buf_str(&object));
-	buf_fini(&object);
 }
 
 static void
@@ -158,8 +156,8 @@ gather(struct all *a, bool json)
 PGresult *
 all_ask(struct all *a, const char *sql, int n_params, const char *const *params, bool json)
 {
-	pthread_t *threads = xcalloc(a->n, sizeof *threads);
-	bool *asked = xcalloc(a->n, sizeof *asked);
+	AUTO_FREE pthread_t *threads = xcalloc(a->n, sizeof *threads);
+	AUTO_FREE bool *asked = xcalloc(a->n, sizeof *asked);
 
 	for (size_t i = 0; i < a->n; i++) {
 		struct one *o = &a->one[i];
@@ -177,8 +175,6 @@ all_ask(struct all *a, const char *sql, int n_params, const char *const *params,
 		if (asked[i])
 			thread_join(threads[i]);
 	}
-	free(threads);
-	free(asked);
 	return gather(a, json);
 }
 

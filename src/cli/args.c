@@ -15,7 +15,7 @@ add_arg(cJSON *object, const char *arg, struct err *err)
 	const char *eq = strchr(arg, '=');
 	bool json = eq != NULL && eq > arg && eq[-1] == ':';
 	size_t n = eq == NULL ? 0 : (size_t)(eq - arg) - (json ? 1 : 0);
-	char *name = xmemdup0(arg, n);
+	AUTO_FREE char *name = xmemdup0(arg, n);
 	enum rc rc = RC_OK;
 
 	if (n == 0) {
@@ -34,7 +34,6 @@ add_arg(cJSON *object, const char *arg, struct err *err)
 	} else {
 		cJSON_AddStringToObject(object, name, eq + 1);
 	}
-	free(name);
 	return rc;
 }
 

@@ -213,7 +213,7 @@ dispatch(const struct command *cmd, int argc, char **argv)
 {
 	const char *operands[OPERANDS_MAX];
 	struct cli c = {.cmd = cmd, .operands = operands};
-	void *options = xcalloc(1, cmd->options_size);
+	AUTO_FREE void *options = xcalloc(1, cmd->options_size);
 	bool help = false;
 	int code;
 	enum rc rc;
@@ -242,7 +242,6 @@ dispatch(const struct command *cmd, int argc, char **argv)
 	}
 	db_destroy(&c.db);
 	option_free(cmd->options, options);
-	free(options);
 	free(c.repeated);
 	return code;
 }

@@ -261,14 +261,13 @@ collect(struct cli *c, struct columns *v)
 static void
 print_task(struct cli *c, const PGresult *r)
 {
-	struct buf out = {0};
+	AUTO_BUF struct buf out = {0};
 
 	if (c->common->json)
 		text_json(&out, db_text(r, 0, 1));
 	else
 		buf_addf(&out, "%s\n", db_text(r, 0, 0));
 	fputs(buf_str(&out), stdout);
-	buf_fini(&out);
 }
 
 /* An impossible value is wrong usage, as in pgrab next. */

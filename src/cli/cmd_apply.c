@@ -101,7 +101,7 @@ static int
 run_apply(struct cli *c)
 {
 	const struct options *o = c->options;
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 	int code = cli_read_file(c, c->operands[0], &text);
 	enum rc rc;
 	char first;
@@ -113,7 +113,6 @@ run_apply(struct cli *c)
 		rc = cli_apply(c, buf_str(&text), o->source, o->prune);
 		code = rc == RC_OK ? cli_apply_end(c, o->dry_run) : cli_fail(c, rc, c->operands[0]);
 	}
-	buf_fini(&text);
 	return code;
 }
 

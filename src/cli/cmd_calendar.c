@@ -38,13 +38,12 @@ set_days(struct cli *c, const char *sql, const char *days, const char *open, con
 	const char *dots = strstr(days, "..");
 	char first[64];
 	const char *params[] = {c->operands[0], first, dots != NULL ? dots + 2 : first, open, note};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc;
 
 	snprintf(
 	    first, sizeof first, "%.*s", (int)(dots != NULL ? (size_t)(dots - days) : strlen(days)), days);
 	rc = report_rows(cli_db(c, CLI_DEADLINE_US), sql, open != NULL ? 5 : 3, params, &r, &c->err);
-	PQclear(r);
 	return rc;
 }
 
@@ -52,10 +51,9 @@ static enum rc
 set(struct cli *c, const struct options *o)
 {
 	const char *params[] = {c->operands[0], o->closed_weekdays};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_calendar_set", 2, params, &r, &c->err);
 
-	PQclear(r);
 	if (rc == RC_OK && o->close != NULL)
 		rc = set_days(c, "cli_calendar_day", o->close, "false", o->note);
 	if (rc == RC_OK && o->open != NULL)
@@ -69,11 +67,10 @@ set(struct cli *c, const struct options *o)
 static int
 find(struct cli *c, const char *sql)
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), sql, 1, c->operands, &r, &c->err);
 	int n = rc == RC_OK ? PQntuples(r) : 0;
 
-	PQclear(r);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	return n > 0 ? CLI_DONE : cli_absent(c, "there is no calendar \"%.100s\"", c->operands[0]);

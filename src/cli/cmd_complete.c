@@ -75,8 +75,8 @@ offer_from_database(const struct line *l, const char *what)
 {
 	const char *params[] = {what, l->typed};
 	const char *dsn = l->dsn != NULL ? l->dsn : getenv("PGRAB_DSN");
-	struct db *db = db_create(dsn, "pgrab completion", PATIENCE_US);
-	PGresult *r = NULL;
+	AUTO_DB struct db *db = db_create(dsn, "pgrab completion", PATIENCE_US);
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err;
 
 	if (report_rows(db, "cli_complete", 2, params, &r, &err) == RC_OK) {
@@ -88,8 +88,6 @@ offer_from_database(const struct line *l, const char *what)
 				offer(l, word);
 		}
 	}
-	PQclear(r);
-	db_destroy(&db);
 }
 
 static void

@@ -41,9 +41,8 @@ static int
 run_control(struct cli *c)
 {
 	const struct control *k = controls;
-	struct pgarray tasks = {0};
+	AUTO_ARRAY struct pgarray tasks = {0};
 	const char *params[1];
-	int code;
 
 	while (strcmp(k->command, c->cmd->name) != 0)
 		k++;
@@ -51,10 +50,8 @@ run_control(struct cli *c)
 		pgarray_text(&tasks, c->operands[i]);
 	params[0] = pgarray_str(&tasks);
 	/* Without operands it is the switch for all, see run_or_all(). */
-	code = c->n_operands > 0 ? cli_list(c, k->sql, 1, params, k->nothing)
+	return c->n_operands > 0 ? cli_list(c, k->sql, 1, params, k->nothing)
 				 : cli_list(c, k->all_sql, 0, NULL, "");
-	pgarray_fini(&tasks);
-	return code;
 }
 
 /* The named tasks, or the switch for all. */

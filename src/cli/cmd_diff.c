@@ -25,13 +25,11 @@ run_diff(struct cli *c)
 	const struct options *o = c->options;
 	struct cli_time since;
 	const char *params[] = {c->operands[0], cli_time(o->since, &since)};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_diff_nothing", 2, params, &r, &c->err);
-	int code = rc == RC_OK ? cli_list_some(c, "cli_diff", 2, params, o->limit, db_text(r, 0, 0))
-			       : cli_fail(c, rc, NULL);
 
-	PQclear(r);
-	return code;
+	return rc == RC_OK ? cli_list_some(c, "cli_diff", 2, params, o->limit, db_text(r, 0, 0))
+			   : cli_fail(c, rc, NULL);
 }
 
 const struct command cmd_diff = {

@@ -17,11 +17,10 @@ static int
 run_doctor(struct cli *c)
 {
 	int code;
-	PGresult *r = cli_list_whole(c, "cli_doctor", 0, NULL, &code);
+	AUTO_CLEAR PGresult *r = cli_list_whole(c, "cli_doctor", 0, NULL, &code);
 
 	if (r != NULL && !all_ok(r))
 		code = CLI_FAILED;
-	PQclear(r);
 	return code;
 }
 

@@ -62,7 +62,7 @@ static const struct {
 static void
 say(const char *what, const char *verb, const char *text)
 {
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 
 	buf_adds(&line, "pgrab import: ");
 	text_line(&line, what);
@@ -70,7 +70,6 @@ say(const char *what, const char *verb, const char *text)
 	text_line(&line, text);
 	buf_addc(&line, '\n');
 	fputs(buf_str(&line), stderr);
-	buf_fini(&line);
 }
 
 void

@@ -24,11 +24,10 @@ static const struct option_key keys[] = {
 static int
 check(struct cli *c, const char *name)
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_nodes_alive", 1, &name, &r, &c->err);
 	bool alive = rc == RC_OK && db_bool(r, 0, 0);
 
-	PQclear(r);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	if (alive)

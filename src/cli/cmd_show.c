@@ -76,24 +76,22 @@ static enum rc
 print_chain(struct cli *c, struct buf *out, const PGresult *fields)
 {
 	const char *params[] = {field(fields, "chain")};
-	PGresult *links = NULL;
+	AUTO_CLEAR PGresult *links = NULL;
 	enum rc rc = report_rows(c->db, "cli_show_chain", 1, params, &links, &c->err);
 
 	if (rc == RC_OK)
 		print_rows(out, links);
-	PQclear(links);
 	return rc;
 }
 
 static enum rc
 print_steps(struct cli *c, struct buf *out, const char *const *params)
 {
-	PGresult *steps = NULL;
+	AUTO_CLEAR PGresult *steps = NULL;
 	enum rc rc = report_rows(c->db, "cli_show_steps", 1, params, &steps, &c->err);
 
 	if (rc == RC_OK)
 		print_rows(out, steps);
-	PQclear(steps);
 	return rc;
 }
 
@@ -101,19 +99,18 @@ print_steps(struct cli *c, struct buf *out, const char *const *params)
 static void
 print_spark(struct buf *out, const PGresult *runs, const char *column, const char *label)
 {
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 	double most = spark_put(&line, runs, PQfnumber(runs, column), SPARK_COLUMNS, true);
 
 	if (PQntuples(runs) > 1 && most > 0)
 		buf_addf(out, "%s %s  up to %.3g s\n", label, buf_str(&line), most);
-	buf_fini(&line);
 }
 
 static enum rc
 print_sparks(struct cli *c, struct buf *out, const char *id)
 {
 	const char *params[] = {id, "60"};
-	PGresult *runs = NULL;
+	AUTO_CLEAR PGresult *runs = NULL;
 	enum rc rc = report_rows(c->db, "serve_task_runs", 2, params, &runs, &c->err);
 
 	if (rc == RC_OK && PQntuples(runs) > 1) {
@@ -121,7 +118,6 @@ print_sparks(struct cli *c, struct buf *out, const char *id)
 		print_spark(out, runs, "seconds", "took");
 		print_spark(out, runs, "waited", "late");
 	}
-	PQclear(runs);
 	return rc;
 }
 
@@ -129,7 +125,7 @@ static enum rc
 print_parts(struct cli *c, struct buf *out, const char *const *params, const PGresult *fields)
 {
 	static const char *const skip[] = {"output", "attempts", "chain", "steps", NULL};
-	PGresult *runs = NULL;
+	AUTO_CLEAR PGresult *runs = NULL;
 	enum rc rc;
 
 	fields_print(out, fields, skip);
@@ -146,15 +142,14 @@ print_parts(struct cli *c, struct buf *out, const char *const *params, const PGr
 	if (rc == RC_OK) {
 		print_output(out, fields);
 	}
-	PQclear(runs);
 	return rc;
 }
 
 static int
 show_text(struct cli *c, const char *const *params)
 {
-	struct buf out = {0};
-	PGresult *fields = NULL;
+	AUTO_BUF struct buf out = {0};
+	AUTO_CLEAR PGresult *fields = NULL;
 	int code = CLI_DONE;
 	enum rc rc = report_fields(c->db, "cli_show", 1, params, &fields, &c->err);
 
@@ -164,8 +159,6 @@ show_text(struct cli *c, const char *const *params)
 		fputs(buf_str(&out), stdout);
 	else
 		code = cli_fail(c, rc, NULL);
-	buf_fini(&out);
-	PQclear(fields);
 	return code;
 }
 

@@ -6,15 +6,12 @@ static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW
 static int
 run_signal(struct cli *c)
 {
-	struct pgarray task = {0};
+	AUTO_ARRAY struct pgarray task = {0};
 	const char *params[3] = {NULL, c->operands[1], c->n_operands > 2 ? c->operands[2] : NULL};
-	int code;
 
 	pgarray_text(&task, c->operands[0]);
 	params[0] = pgarray_str(&task);
-	code = cli_list(c, "cli_signal", 3, params, "Nothing to do: it has had this signal already.");
-	pgarray_fini(&task);
-	return code;
+	return cli_list(c, "cli_signal", 3, params, "Nothing to do: it has had this signal already.");
 }
 
 static int

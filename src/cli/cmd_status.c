@@ -74,14 +74,13 @@ print_attention(const PGresult *r)
 static void
 print_json(const PGresult *overview, const PGresult *attention)
 {
-	struct buf out = {0};
+	AUTO_BUF struct buf out = {0};
 	const char *object = db_text(overview, 0, 0);
 
 	buf_addf(&out, "%.*s,\"attention\":", (int)strlen(object) - 1, object);
 	text_json(&out, db_text(attention, 0, 0));
 	out.data[--out.len] = '\0';
 	printf("%s}\n", buf_str(&out));
-	buf_fini(&out);
 }
 
 static int
@@ -90,7 +89,7 @@ run_one(struct cli *c)
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
 	bool json = c->common->json;
 	static const char *const late[] = {NULL}; /* as many as usual */
-	PGresult *overview = NULL, *attention = NULL;
+	AUTO_CLEAR PGresult *overview = NULL, *attention = NULL;
 	int code = CLI_DONE;
 	enum rc rc;
 
@@ -107,8 +106,6 @@ run_one(struct cli *c)
 		print_overview(overview);
 		print_attention(attention);
 	}
-	PQclear(overview);
-	PQclear(attention);
 	return code;
 }
 

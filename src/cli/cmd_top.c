@@ -75,7 +75,7 @@ put_array(struct buf *out, const char *name, const PGresult *r)
 static void
 print_all(const struct top_data *d)
 {
-	struct buf all = {0};
+	AUTO_BUF struct buf all = {0};
 
 	buf_addc(&all, '{');
 	put_array(&all, "overview", d->overview);
@@ -87,19 +87,17 @@ print_all(const struct top_data *d)
 	put_array(&all, "late", d->late);
 	buf_addc(&all, '}');
 	text_put_json(buf_str(&all));
-	buf_fini(&all);
 }
 
 static void
 print_object(const struct top_data *d)
 {
-	struct buf all = {0};
+	AUTO_BUF struct buf all = {0};
 
 	buf_addf(&all, "{\"overview\":%s,\n\"nodes\":%s,\n\"running\":%s,\n\"late\":%s,\n\"rates\":%s}",
 	    db_text(d->overview, 0, 0), db_text(d->nodes, 0, 0), db_text(d->running, 0, 0),
 	    db_text(d->late, 0, 0), db_text(d->rates, 0, 0));
 	text_put_json(buf_str(&all));
-	buf_fini(&all);
 }
 
 static void
@@ -154,23 +152,20 @@ static bool
 draw(struct top *t)
 {
 	char note[80], trouble[700], interval[32];
-	struct buf out = {0};
+	AUTO_BUF struct buf out = {0};
 	struct top_view view = {.screen = screen_look(),
 	    .rows = t->terminal.rows,
 	    .rates = &t->rates,
 	    .note = note,
 	    .trouble = trouble,
 	    .help = t->help ? help_text : NULL};
-	bool ok;
 
 	view.screen.columns = t->terminal.columns;
 	snprintf(note, sizeof note, t->paused ? "  PAUSED, space goes on" : "  every %s  ? help",
 	    duration_format(t->interval_us, interval, sizeof interval));
 	say_trouble(t, trouble, sizeof trouble, clock_mono_us());
 	top_show(&out, t->has_shown ? &t->shown : NULL, &view);
-	ok = terminal_draw(&t->terminal, buf_str(&out));
-	buf_fini(&out);
-	return ok;
+	return terminal_draw(&t->terminal, buf_str(&out));
 }
 
 static void

@@ -79,7 +79,7 @@ report(struct cli *c, const PGresult *r)
 {
 	const char *outcome = db_text(r, 0, PQfnumber(r, "outcome")),
 		   *error = db_text(r, 0, PQfnumber(r, "error"));
-	struct buf out = {0};
+	AUTO_BUF struct buf out = {0};
 
 	if (c->common->json)
 		buf_addf(&out, "{\"outcome\":\"%s\"}", outcome);
@@ -90,7 +90,6 @@ report(struct cli *c, const PGresult *r)
 		text_line(&out, error);
 	}
 	puts(buf_str(&out));
-	buf_fini(&out);
 	return strcmp(outcome, "succeeded") == 0 ? CLI_DONE : CLI_FAILED;
 }
 

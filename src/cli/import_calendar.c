@@ -217,7 +217,7 @@ bool
 import_calendar(const char *text, char schedule[IMPORT_SCHEDULE_SIZE], char zone[64], const char **why)
 {
 	struct calendar k = {0};
-	struct buf copy = {0};
+	AUTO_BUF struct buf copy = {0};
 	size_t word = strcspn(text, " \t");
 	bool ok;
 
@@ -232,7 +232,6 @@ import_calendar(const char *text, char schedule[IMPORT_SCHEDULE_SIZE], char zone
 	buf_adds(&copy, text);
 	ok = copy.len > 0 && take_words(&k, copy.data, zone) && put(&k, schedule);
 	*why = k.why != NULL ? k.why : "it is not a calendar expression";
-	buf_fini(&copy);
 	buf_fini(&k.second);
 	buf_fini(&k.minute);
 	buf_fini(&k.hour);

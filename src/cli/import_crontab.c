@@ -50,11 +50,10 @@ env_value(const struct crontab *t, const char *name)
 static void
 note(struct crontab *t, const char *name, const char *value, const char *why)
 {
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 
 	buf_addf(&text, "%s=%s %s", name, value, why);
 	import_note(t->m, t->place, buf_str(&text));
-	buf_fini(&text);
 }
 
 /* In minutes.  A jitter that pgrab would refuse would keep the whole file from being applied. */
@@ -222,7 +221,7 @@ put_command(struct crontab *t, cJSON *task, const char *user, const char *comman
 static void
 add_task(struct crontab *t, const char *user, const char *schedule, const char *text)
 {
-	struct buf command = {0}, input = {0}, fires = {0};
+	AUTO_BUF struct buf command = {0}, input = {0}, fires = {0};
 	cJSON *task = cJSON_CreateObject();
 	bool has_input;
 
@@ -239,9 +238,6 @@ add_task(struct crontab *t, const char *user, const char *schedule, const char *
 		cJSON_AddStringToObject(task, "jitter", jitter);
 	}
 	(void)import_add(t->m, task, t->place);
-	buf_fini(&command);
-	buf_fini(&input);
-	buf_fini(&fires);
 }
 
 static const char *
@@ -272,7 +268,7 @@ skip_flags(struct crontab *t, char *command)
 {
 	char *rest = command;
 	size_t n;
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 
 	while (*rest == '-' && (n = strspn(rest + 1, "nqs")) > 0 && strchr(" \t", rest[1 + n]) != NULL)
 		rest = next_word(rest);
@@ -285,7 +281,6 @@ skip_flags(struct crontab *t, char *command)
 		    (int)n, command);
 		import_note(t->m, t->place, buf_str(&text));
 	}
-	buf_fini(&text);
 	return rest;
 }
 
@@ -352,7 +347,7 @@ int
 import_crontab(struct import *m, const char *path)
 {
 	struct crontab t = {.m = m, .path = path, .env = cJSON_CreateObject(), .users = cJSON_CreateObject()};
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 	int code = cli_read_file(m->c, path, &text);
 
 	buf_adds(&t.zone, m->timezone);
@@ -361,6 +356,5 @@ import_crontab(struct import *m, const char *path)
 	cJSON_Delete(t.env);
 	cJSON_Delete(t.users);
 	buf_fini(&t.zone);
-	buf_fini(&text);
 	return code;
 }

@@ -30,9 +30,9 @@ take_row(struct import *m, const PGresult *r, int row)
 static int
 import_from(struct import *m, const char *dsn, const char *sql, int n_params, const char *what)
 {
-	struct db *db = db_create(dsn, "pgrab import", CLI_DEADLINE_US);
+	AUTO_DB struct db *db = db_create(dsn, "pgrab import", CLI_DEADLINE_US);
 	const char *params[] = {m->timezone, m->database, m->role};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_rows(db, sql, n_params, params, &r, &m->c->err);
 	int code = CLI_DONE;
 
@@ -40,8 +40,6 @@ import_from(struct import *m, const char *dsn, const char *sql, int n_params, co
 		code = cli_failed(m->c, "%s: %s", what, m->c->err.text);
 	for (int i = 0; rc == RC_OK && i < PQntuples(r); i++)
 		take_row(m, r, i);
-	PQclear(r);
-	db_destroy(&db);
 	return code;
 }
 

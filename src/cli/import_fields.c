@@ -53,7 +53,7 @@ speak_of_part(struct import *m, const char *place, const char *fields, const cha
 {
 	static const char *const signs[] = {"?", "?", "?LW", "?", "?#L"};
 	size_t first = strcspn(part, "/,-*~ \t");
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 
 	for (const char *sign = signs[field]; text.len == 0 && *sign != '\0'; sign++) {
 		if (memchr(part, *sign, n) != NULL ||
@@ -70,14 +70,13 @@ speak_of_part(struct import *m, const char *place, const char *fields, const cha
 		    fields);
 	if (text.len > 0)
 		import_note(m, place, buf_str(&text));
-	buf_fini(&text);
 }
 
 void
 import_fields(struct import *m, const char *place, const char *fields, const char *command, struct buf *out)
 {
 	int field = 0;
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 
 	for (const char *p = fields + (*fields == '-'); *p != '\0' && *fields != '@';) {
 		size_t n = strcspn(p, " \t,");
@@ -99,5 +98,4 @@ import_fields(struct import *m, const char *place, const char *fields, const cha
 		buf_addf(&text, "its ~=%s from now on: cron picks another at each start", buf_str(out));
 		import_note(m, place, buf_str(&text));
 	}
-	buf_fini(&text);
 }

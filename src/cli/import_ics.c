@@ -298,7 +298,7 @@ int
 import_ics(struct import *m, const char *path)
 {
 	struct reader r = {.m = m, .days = cJSON_CreateArray(), .now = (int64_t)time(NULL) / DAY_S};
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 	cJSON *calendar = cJSON_CreateObject();
 	int code = cli_read_file(m->c, path, &text);
 
@@ -313,6 +313,5 @@ import_ics(struct import *m, const char *path)
 		snprintf(r.name, sizeof r.name, "holidays");
 	cJSON_AddStringToObject(calendar, "name", m->calendar != NULL ? m->calendar : r.name);
 	cJSON_AddItemToObject(calendar, "days", r.days);
-	buf_fini(&text);
 	return code;
 }

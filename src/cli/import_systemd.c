@@ -92,11 +92,10 @@ read_command(struct timer *t, const char *text)
 	argv = cJSON_CreateArray();
 	cJSON_ArrayForEach(word, words)
 	{
-		struct buf expanded = {0};
+		AUTO_BUF struct buf expanded = {0};
 
 		if (t->why == NULL && unit_expand(word->valuestring, t->env, variables, &expanded, &t->why))
 			cJSON_AddItemToArray(argv, cJSON_CreateString(buf_str(&expanded)));
-		buf_fini(&expanded);
 	}
 	cJSON_Delete(words);
 	cJSON_AddItemToArray(t->argv, argv);
@@ -253,11 +252,10 @@ put_schedules(struct timer *t)
 		if (import_calendar(value, schedule, zone, &why)) {
 			put_tasks(t, schedule, zone);
 		} else {
-			struct buf what = {0};
+			AUTO_BUF struct buf what = {0};
 
 			buf_addf(&what, "%s, OnCalendar=%s,", t->file, value);
 			import_leave_out(t->m, buf_str(&what), why);
-			buf_fini(&what);
 		}
 	}
 	n += put_elapsed(t, "OnUnitActiveSec", "@every");
@@ -270,7 +268,7 @@ put_schedules(struct timer *t)
 static void
 name_rest(struct timer *t, const cJSON *unit, const char *section, const char *known)
 {
-	struct buf text = {0}, word = {0};
+	AUTO_BUF struct buf text = {0}, word = {0};
 	const cJSON *key;
 
 	cJSON_ArrayForEach(key, cJSON_GetObjectItemCaseSensitive(unit, section))
@@ -282,8 +280,6 @@ name_rest(struct timer *t, const cJSON *unit, const char *section, const char *k
 	}
 	if (text.len > 0)
 		import_note(t->m, t->file, buf_str(&text));
-	buf_fini(&text);
-	buf_fini(&word);
 }
 
 static void

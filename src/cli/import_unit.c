@@ -93,7 +93,7 @@ static int
 read_drop_ins(struct cli *c, const char *path, struct buf *text)
 {
 	struct dirent **entry = NULL;
-	struct buf name = {0};
+	AUTO_BUF struct buf name = {0};
 	int n, code = CLI_DONE;
 
 	buf_addf(&name, "%s.d", path);
@@ -107,7 +107,6 @@ read_drop_ins(struct cli *c, const char *path, struct buf *text)
 		free(entry[i]);
 	}
 	free(entry);
-	buf_fini(&name);
 	return code;
 }
 
@@ -128,7 +127,7 @@ take_line(char *line, cJSON *unit, const char **section)
 int
 unit_read(struct cli *c, const char *path, cJSON *unit)
 {
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 	const char *section = "";
 	char *rest = NULL;
 	int code = read_file(c, path, &text);
@@ -141,7 +140,6 @@ unit_read(struct cli *c, const char *path, cJSON *unit)
 		     line = strtok_r(NULL, "\n", &rest))
 			take_line(trim(line), unit, &section);
 	}
-	buf_fini(&text);
 	return code;
 }
 
@@ -226,7 +224,7 @@ cJSON *
 unit_words(const char *text)
 {
 	cJSON *words = cJSON_CreateArray();
-	struct buf word = {0};
+	AUTO_BUF struct buf word = {0};
 	char quote = '\0';
 	bool begun = false, whole = false;
 
@@ -258,7 +256,6 @@ unit_words(const char *text)
 		} else
 			buf_addc(&word, *p++);
 	}
-	buf_fini(&word);
 	if (!whole) {
 		cJSON_Delete(words);
 		return NULL;

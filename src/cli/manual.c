@@ -38,20 +38,18 @@ flag_name(struct buf *out, const struct option_key *k)
 static void
 put_option(struct buf *out, const struct option_key *k)
 {
-	struct buf name = {0}, text = {0};
+	AUTO_BUF struct buf name = {0}, text = {0};
 
 	flag_name(&name, k);
 	buf_adds(&text, k->help);
 	add_default(&text, k);
 	manual_item(out, buf_str(&name), k->type == OPTION_FLAG ? NULL : option_metavar(k), buf_str(&text));
-	buf_fini(&name);
-	buf_fini(&text);
 }
 
 static void
 put_command(struct buf *out, const struct command *c)
 {
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 
 	buf_addf(&line, "pgrab %s %s", c->name, c->usage);
 	manual_subsection(out, buf_str(&line));
@@ -59,7 +57,6 @@ put_command(struct buf *out, const struct command *c)
 	buf_addf(&line, "%c%s.",
 	    *c->summary >= 'a' && *c->summary <= 'z' ? *c->summary - 'a' + 'A' : *c->summary, c->summary + 1);
 	manual_text(out, buf_str(&line));
-	buf_fini(&line);
 	if (c->details != NULL)
 		manual_paragraph(out, c->details);
 	if (c->options == settings_keys) {
@@ -77,12 +74,11 @@ static void
 put_commands(struct buf *out)
 {
 	for (int g = 0; g < GROUP__COUNT; g++) {
-		struct buf title = {0};
+		AUTO_BUF struct buf title = {0};
 
 		for (const char *p = cli_group_title((enum command_group)g); *p != '\0'; p++)
 			buf_addc(&title, *p >= 'a' && *p <= 'z' ? (char)(*p - 'a' + 'A') : *p);
 		manual_section(out, buf_str(&title));
-		buf_fini(&title);
 		for (const struct command *const *c = cli_commands; *c != NULL; c++) {
 			if ((int)(*c)->group == g)
 				put_command(out, *c);
@@ -143,7 +139,7 @@ file_value(const struct option_key *k)
 static void
 put_setting(struct buf *out, const struct option_key *k)
 {
-	struct buf name = {0}, text = {0};
+	AUTO_BUF struct buf name = {0}, text = {0};
 	char may_be[256];
 
 	buf_addf(&name, "%s =", k->name);
@@ -154,19 +150,16 @@ put_setting(struct buf *out, const struct option_key *k)
 		buf_addf(&text, ". It is %s.", may_be);
 	}
 	manual_item(out, buf_str(&name), file_value(k), buf_str(&text));
-	buf_fini(&name);
-	buf_fini(&text);
 }
 
 /* Keys that belong below a line [word NAME]. */
 static void
 put_section(struct buf *out, const struct option_section *section)
 {
-	struct buf title = {0};
+	AUTO_BUF struct buf title = {0};
 
 	buf_addf(&title, "KEYS OF [%s NAME]", section->word);
 	manual_section(out, buf_str(&title));
-	buf_fini(&title);
 	manual_text(out, section->about);
 	for (const struct option_key *k = section->table; k->name != NULL; k++)
 		put_setting(out, k);

@@ -66,7 +66,7 @@ manual_paragraph(struct buf *out, const char *text)
 	while (*text != '\0') {
 		size_t n = strcspn(text, "\n");
 		bool example = *text == ' ';
-		struct buf part = {0};
+		AUTO_BUF struct buf part = {0};
 
 		/* Lines that begin with a blank are shown as they are; others flow. */
 		while (text[n] == '\n' && (text[n + 1] == ' ') == example && text[n + 1] != '\0')
@@ -80,7 +80,6 @@ manual_paragraph(struct buf *out, const char *text)
 			buf_adds(out, ".PP\n");
 			manual_text(out, buf_str(&part));
 		}
-		buf_fini(&part);
 		text += n + (text[n] == '\n' ? 1 : 0);
 	}
 }

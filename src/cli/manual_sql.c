@@ -50,7 +50,7 @@ take_comment(struct buf *out, const char *p, comment_fn put)
 static void
 each_comment(struct buf *out, const struct sql_file *files, const char *kind, comment_fn put)
 {
-	struct buf head = {0};
+	AUTO_BUF struct buf head = {0};
 
 	buf_addf(&head, "\ncomment on %s ", kind);
 	for (const struct sql_file *f = files; f->name != NULL; f++) {
@@ -59,7 +59,6 @@ each_comment(struct buf *out, const struct sql_file *files, const char *kind, co
 			take_comment(out, p, put);
 		}
 	}
-	buf_fini(&head);
 }
 
 static void

@@ -14,7 +14,7 @@
 static void
 complain(const struct command *cmd, const char *text)
 {
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 
 	if (cmd != NULL)
 		buf_addf(&line, "pgrab %s: ", cmd->name);
@@ -24,7 +24,6 @@ complain(const struct command *cmd, const char *text)
 	/* Colon, text, newline in one write, whatever the buffering. */
 	buf_addc(&line, '\n');
 	fputs(buf_str(&line), stderr);
-	buf_fini(&line);
 }
 
 int
@@ -101,7 +100,7 @@ static void
 put_dsn(struct buf *out, const char *dsn)
 {
 	PQconninfoOption *all = dsn == NULL ? NULL : PQconninfoParse(dsn, NULL);
-	struct buf words = {0};
+	AUTO_BUF struct buf words = {0};
 
 	for (PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++) {
 		/* dispchar says which ones a form would hide: passwords ("*"). */
@@ -112,7 +111,6 @@ put_dsn(struct buf *out, const char *dsn)
 		buf_adds(out, " --dsn ");
 		put_shell_word(out, buf_str(&words));
 	}
-	buf_fini(&words);
 	PQconninfoFree(all);
 }
 
@@ -154,7 +152,7 @@ int
 cli_fail(struct cli *c, enum rc rc, const char *doing)
 {
 	const char *advice = fault_advice(rc, &c->err);
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 
 	/* While it is migrated, what is missing is no old schema. */
 	if (fault_no_schema(&c->err) && c->cmd != &cmd_migrate)
@@ -168,7 +166,6 @@ cli_fail(struct cli *c, enum rc rc, const char *doing)
 					"PGDATABASE, PGUSER");
 	}
 	complain(c->cmd, buf_str(&text));
-	buf_fini(&text);
 	return strcmp(c->err.sqlstate, "P0002") == 0 ? CLI_ABSENT
 						     : CLI_FAILED; /* P0002: our functions' "no such task" */
 }

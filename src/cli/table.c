@@ -33,7 +33,7 @@ put_line(struct buf *out, struct buf *line, const struct screen *s, bool header)
 static void
 put_cell(struct buf *line, const char *text, size_t width, bool right, bool first)
 {
-	struct buf cell = {0};
+	AUTO_BUF struct buf cell = {0};
 	size_t have;
 
 	text_line(&cell, text);
@@ -44,19 +44,15 @@ put_cell(struct buf *line, const char *text, size_t width, bool right, bool firs
 		buf_addf(line, "%*s%s", (int)(width - have), "", buf_str(&cell));
 	else
 		buf_addf(line, "%s%*s", buf_str(&cell), (int)(width - have), "");
-	buf_fini(&cell);
 }
 
 static size_t
 cell_width(const char *text)
 {
-	struct buf cell = {0};
-	size_t width;
+	AUTO_BUF struct buf cell = {0};
 
 	text_line(&cell, text);
-	width = text_width(buf_str(&cell));
-	buf_fini(&cell);
-	return width;
+	return text_width(buf_str(&cell));
 }
 
 static void
@@ -82,8 +78,8 @@ void
 table_print_some(struct buf *out, const PGresult *r, int64_t max, const struct screen *s)
 {
 	int cols = PQnfields(r), rows = PQntuples(r) > max ? (int)max : PQntuples(r);
-	size_t *width = xcalloc((size_t)cols + 1, sizeof *width);
-	struct buf line = {0};
+	AUTO_FREE size_t *width = xcalloc((size_t)cols + 1, sizeof *width);
+	AUTO_BUF struct buf line = {0};
 
 	measure(r, rows, width);
 	for (int row = -1; row < rows; row++) {
@@ -94,8 +90,6 @@ table_print_some(struct buf *out, const PGresult *r, int64_t max, const struct s
 		}
 		put_line(out, &line, s, row < 0);
 	}
-	buf_fini(&line);
-	free(width);
 }
 
 static bool
@@ -111,12 +105,11 @@ skipped(const char *name, const char *const *skip)
 static void
 put_indented(struct buf *out, const char *text)
 {
-	struct buf block = {0};
+	AUTO_BUF struct buf block = {0};
 
 	text_block(&block, text);
 	for (char *line = block.data, *nl; line != NULL && (nl = strchr(line, '\n')) != NULL; line = nl + 1)
 		buf_addf(out, "    %.*s\n", (int)(nl - line), line);
-	buf_fini(&block);
 }
 
 void

@@ -217,8 +217,7 @@ terminal_wait(struct terminal *t, int fd, int64_t until_us)
 bool
 terminal_draw(const struct terminal *t, const char *lines)
 {
-	struct buf out = {0};
-	bool ok;
+	AUTO_BUF struct buf out = {0};
 
 	buf_adds(&out, "\033[H");
 	for (size_t row = 0; row < t->rows && *lines != '\0'; row++) {
@@ -232,7 +231,5 @@ terminal_draw(const struct terminal *t, const char *lines)
 		if (*lines == '\0' && row + 1 < t->rows)
 			buf_adds(&out, "\n\033[J");
 	}
-	ok = put(buf_str(&out), out.len);
-	buf_fini(&out);
-	return ok;
+	return put(buf_str(&out), out.len);
 }

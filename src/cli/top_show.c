@@ -208,7 +208,7 @@ put_reasons(struct frame *f, const struct section *s)
 {
 	size_t columns = f->view->screen.columns;
 	struct screen wide = {0, f->view->screen.color};
-	struct buf table = {0};
+	AUTO_BUF struct buf table = {0};
 	const char *line;
 
 	table_print(&table, s->rows, &wide);
@@ -227,7 +227,6 @@ put_reasons(struct frame *f, const struct section *s)
 			put_line(f, "", "    %.*s", (int)part, line + at);
 		}
 	}
-	buf_fini(&table);
 }
 
 static void

@@ -296,7 +296,7 @@ try_all(struct dial *d, const struct hosts *h)
 {
 	size_t first = h->prefer_standby ? 0 : atomic_load(&answered) % h->n;
 	size_t rounds = h->prefer_standby ? 2 : 1, left = rounds * h->n;
-	struct buf all = {0};
+	AUTO_BUF struct buf all = {0};
 	enum rc rc = RC_BAD, result = RC_BAD;
 
 	for (size_t i = 0; rc != RC_OK && i < rounds * h->n; i++, left--) {
@@ -313,7 +313,6 @@ try_all(struct dial *d, const struct hosts *h)
 	}
 	if (rc != RC_OK)
 		rc = err_set(&d->err, result, "%s", buf_str(&all));
-	buf_fini(&all);
 	return rc;
 }
 

@@ -151,14 +151,11 @@ put_option(struct buf *b, const char *keyword, const char *value)
 static PQconninfoOption *
 parse_any(const char *dsn)
 {
-	struct buf b = {0};
-	PQconninfoOption *all;
+	AUTO_BUF struct buf b = {0};
 
 	if (dsn != NULL && *dsn != '\0' && !is_conninfo(dsn))
 		put_option(&b, "dbname", dsn); /* as PQconnectdb would take it */
-	all = PQconninfoParse(b.len > 0 ? buf_str(&b) : dsn == NULL ? "" : dsn, NULL);
-	buf_fini(&b);
-	return all;
+	return PQconninfoParse(b.len > 0 ? buf_str(&b) : dsn == NULL ? "" : dsn, NULL);
 }
 
 /* An address goes with its host: what another host takes the place of must not be where libpq connects. */

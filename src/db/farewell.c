@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "db/store_node.h"
 
@@ -14,12 +15,11 @@ static enum rc
 put_back(struct db *db, int64_t incarnation, const char *by, struct recovered *out, struct err *err)
 {
 	const struct recovery what = {.by = by, .incarnation = incarnation, .within_us = PATIENCE_US};
-	struct lost *lost;
+	AUTO_FREE struct lost *lost = NULL;
 	int64_t kept;
 	size_t n;
 	enum rc rc = store_lost(db, incarnation, &lost, &n, &kept, err);
 
-	free(lost);
 	if (rc == RC_OK)
 		rc = store_recover(db, &what, out, err);
 	return rc == RC_UNKNOWN && err->silent ? db_connect(db, err) : rc;

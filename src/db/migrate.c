@@ -178,10 +178,10 @@ report(struct migrator *m, const char *name, bool applied)
 static enum rc
 apply_text(struct migrator *m, const char *text)
 {
-	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
-	char *copy = schema_rewrite(text);
+	AUTO_FREE struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
+	AUTO_FREE char *copy = schema_rewrite(text);
 	size_t n = sql_split(copy, part, STATEMENTS_MAX), failed;
-	struct db_step *step = xcalloc(n, sizeof *step);
+	AUTO_FREE struct db_step *step = xcalloc(n, sizeof *step);
 	enum rc rc;
 
 	assert(n > 0 && n <= STATEMENTS_MAX);
@@ -190,9 +190,6 @@ apply_text(struct migrator *m, const char *text)
 		step[i].sql = part[i].start;
 	}
 	rc = db_steps(m->db, step, n, -1, 0, NULL, &failed, m->err);
-	free(step);
-	free(copy);
-	free(part);
 	return rc;
 }
 

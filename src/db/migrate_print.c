@@ -3,16 +3,16 @@
 
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/version.h"
 #include "db/schema.h"
 
 static void
 print_file(const struct sql_file *f, struct buf *out)
 {
-	char *text = schema_rewrite(f->text);
+	AUTO_FREE char *text = schema_rewrite(f->text);
 
 	buf_adds(out, text);
-	free(text);
 }
 
 static void

@@ -20,7 +20,7 @@ make(struct db *db, struct err *err)
 static enum rc
 keep_kinds(struct db *db, migrate_step_fn step, void *ctx, struct err *err)
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = db_query(db, sql_text("roles_keep"), 0, NULL, &r, err);
 
 	for (int i = 0; rc == RC_OK && i < PQntuples(r); i++) {
@@ -35,7 +35,6 @@ keep_kinds(struct db *db, migrate_step_fn step, void *ctx, struct err *err)
 			    "first)",
 			    text);
 	}
-	PQclear(r);
 	return rc;
 }
 

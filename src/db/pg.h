@@ -24,6 +24,7 @@ struct db;
  * count.  Both copied. */
 struct db *db_create(const char *dsn, const char *app, int64_t timeout_us);
 void db_destroy(struct db **db);
+#define AUTO_DB AUTO(db_destroy)
 
 /*
  * Connects if there is no usable connection.  RC_OK; RC_AGAIN: the server cannot be reached or is starting or
@@ -141,6 +142,9 @@ db_alone(struct db *db, const struct db_step *step, int stop_fd, int64_t cancel_
 /* Drops an idle connection that the server has closed, so that the next call makes another. */
 void db_drop_dead(struct db *db);
 
+void db_clear(PGresult **res);
+#define AUTO_CLEAR AUTO(db_clear)
+
 /* Fields.  A null or malformed field gives 0 / "" (the columns asked for are ours). */
 int64_t db_int64(const PGresult *r, int row, int col);
 double db_double(const PGresult *r, int row, int col);
@@ -160,3 +164,4 @@ void pgarray_int(struct pgarray *a, int64_t v);
 void pgarray_text(struct pgarray *a, const char *s); /* NULL adds a null */
 void pgarray_null(struct pgarray *a);
 const char *pgarray_str(struct pgarray *a); /* closes it; valid until the next change */
+#define AUTO_ARRAY AUTO(pgarray_fini)

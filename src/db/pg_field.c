@@ -3,6 +3,12 @@
 
 #include <stdlib.h>
 
+void
+db_clear(PGresult **res)
+{
+	PQclear(*res);
+}
+
 int64_t
 db_int64(const PGresult *r, int row, int col)
 {

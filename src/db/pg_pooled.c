@@ -27,8 +27,7 @@ server_ms(int64_t until_us)
 static bool
 send_settings(struct db *db, int64_t until_us)
 {
-	struct buf sql = {0};
-	bool ok;
+	AUTO_BUF struct buf sql = {0};
 
 	for (const struct db_setting *s = db_settings; s->name != NULL; s++)
 		buf_addf(&sql, "%s pg_catalog.set_config('%s', '%s', true)", sql.len == 0 ? "select" : ",",
@@ -36,11 +35,9 @@ send_settings(struct db *db, int64_t until_us)
 		    db->zone_known && strcmp(s->name, "timezone") == 0 ? db_zone_name(db) : s->value);
 	buf_addf(
 	    &sql, ", pg_catalog.set_config('statement_timeout', '%" PRId64 "', true)", server_ms(until_us));
-	ok = PQsendQueryParams(
-		 db->conn, "set transaction isolation level read committed", 0, NULL, NULL, NULL, NULL, 0) &&
-	     PQsendQueryParams(db->conn, buf_str(&sql), 0, NULL, NULL, NULL, NULL, 0);
-	buf_fini(&sql);
-	return ok;
+	return PQsendQueryParams(db->conn, "set transaction isolation level read committed", 0, NULL, NULL,
+		   NULL, NULL, 0) &&
+	       PQsendQueryParams(db->conn, buf_str(&sql), 0, NULL, NULL, NULL, NULL, 0);
 }
 
 /* For the caller it is as if we had given it up. */
@@ -119,7 +116,7 @@ db_query_pooled(struct db *db, const char *sql, int n_params, const char *const 
 enum rc
 db_begin(struct db *db, const char *more, struct err *err)
 {
-	struct buf sql = {0};
+	AUTO_BUF struct buf sql = {0};
 	enum rc rc = db_connect(db, err);
 
 	buf_adds(&sql, "begin isolation level read committed");
@@ -128,7 +125,6 @@ db_begin(struct db *db, const char *more, struct err *err)
 	buf_addf(&sql, "; %s", more);
 	if (rc == RC_OK)
 		rc = db_script(db, buf_str(&sql), err);
-	buf_fini(&sql);
 	return rc;
 }
 

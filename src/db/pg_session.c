@@ -46,7 +46,7 @@ introduce(struct db *db, PGresult **res, struct err *err)
 {
 	char pid[16];
 	const char *params[] = {pid};
-	struct buf sql = {0};
+	AUTO_BUF struct buf sql = {0};
 	enum rc rc;
 
 	snprintf(pid, sizeof pid, "%d", PQbackendPID(db->conn));
@@ -64,7 +64,6 @@ introduce(struct db *db, PGresult **res, struct err *err)
 	buf_adds(&sql, " from (select p.pid, p.pid operator(pg_catalog.=) $1::pg_catalog.int4 "
 		       "from pg_catalog.pg_backend_pid() p(pid)) s(pid, ours)");
 	rc = db_query(db, buf_str(&sql), 1, params, res, err);
-	buf_fini(&sql);
 	return rc;
 }
 
@@ -150,7 +149,7 @@ end_lost(struct db *db, struct err *err)
 enum rc
 db_settle_in(struct db *db, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	db->pooled = false; /* until we know */
@@ -168,6 +167,5 @@ db_settle_in(struct db *db, struct err *err)
 		db->pid = PQbackendPID(db->conn);
 		snprintf(db->since, sizeof db->since, "%s", db_text(res, 0, 1));
 	}
-	PQclear(res);
 	return rc;
 }

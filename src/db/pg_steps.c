@@ -170,11 +170,10 @@ db_steps(struct db *db, const struct db_step *step, size_t n, int stop_fd, int64
 				*err = own;
 		}
 		if (db->conn != NULL && (step[i].sync || i == n - 1)) {
-			PGresult *sync = NULL;
+			AUTO_CLEAR PGresult *sync = NULL;
 
 			if (next(&w, &sync, &own) != RC_OK && rc == RC_OK)
 				rc = err_set(err, RC_UNKNOWN, "%s", own.text);
-			PQclear(sync);
 		}
 	}
 	if (db->conn == NULL)

@@ -25,8 +25,8 @@ by_id(const void *a, const void *b)
 enum rc
 row_locks_take(struct db *db, struct row_lock *f, size_t n, struct err *err)
 {
-	struct pgarray ids = {0}, versions = {0};
-	PGresult *res = NULL;
+	AUTO_ARRAY struct pgarray ids = {0}, versions = {0};
+	AUTO_CLEAR PGresult *res = NULL;
 	/* What is promised here (the start of an at_most_once task) has to be on disk, whatever the
 	 * role's settings say.
 	 *
@@ -56,9 +56,6 @@ row_locks_take(struct db *db, struct row_lock *f, size_t n, struct err *err)
 		if (at != NULL)
 			at->state = db_bool(res, i, 2) ? ROW_FREE : ROW_LOCKED;
 	}
-	PQclear(res);
-	pgarray_fini(&ids);
-	pgarray_fini(&versions);
 	return rc;
 }
 

@@ -13,7 +13,7 @@
 enum rc
 store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, struct err *err)
 {
-	struct buf names = {0}, places = {0}, sql = {0};
+	AUTO_BUF struct buf names = {0}, places = {0}, sql = {0};
 	const char *params[NEW_VALUES_MAX], *comma = "";
 	size_t edges = 0; /* which parameter */
 	enum rc rc;
@@ -40,9 +40,6 @@ store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, st
 		    schema_name(), edges);
 	buf_addf(&sql, " select " ANSWER " from t");
 	rc = db_query(db, buf_str(&sql), (int)n, params, out, err);
-	buf_fini(&names);
-	buf_fini(&places);
-	buf_fini(&sql);
 	return rc;
 }
 
@@ -50,7 +47,7 @@ enum rc
 store_edit(
     struct db *db, const char *id, const struct new_value *v, size_t n, PGresult **out, struct err *err)
 {
-	struct buf sql = {0};
+	AUTO_BUF struct buf sql = {0};
 	const char *params[NEW_VALUES_MAX + 1] = {id};
 	enum rc rc;
 
@@ -69,6 +66,5 @@ store_edit(
 	}
 	buf_adds(&sql, " where id = $1 returning " ANSWER);
 	rc = db_query(db, buf_str(&sql), (int)n + 1, params, out, err);
-	buf_fini(&sql);
 	return rc;
 }

@@ -67,8 +67,8 @@ static enum rc
 claim_query(struct db *db, const char *sql, const struct claim *who, const struct candidate *c,
     const struct row_lock *only, size_t n, int64_t raise, PGresult **res, struct err *err)
 {
-	struct pgarray ids = {0}, versions = {0};
-	struct pgarray over = {0};
+	AUTO_ARRAY struct pgarray ids = {0}, versions = {0};
+	AUTO_ARRAY struct pgarray over = {0};
 	char node[NUMBER_MAX], incarnation[NUMBER_MAX], batch[NUMBER_MAX], due[NUMBER_MAX];
 	enum rc rc;
 
@@ -89,9 +89,6 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
 
 	rc = db_query(db, sql, raise ? 3 : 8, raise ? held_params : claim_params, res, err);
-	pgarray_fini(&over);
-	pgarray_fini(&ids);
-	pgarray_fini(&versions);
 	return rc;
 }
 
@@ -113,7 +110,7 @@ static enum rc
 claim_free(
     struct db *db, struct claim *who, const struct candidate *c, size_t n, PGresult **res, struct err *err)
 {
-	struct row_lock *rows = xcalloc(n + 1, sizeof *rows);
+	AUTO_FREE struct row_lock *rows = xcalloc(n + 1, sizeof *rows);
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++)
@@ -130,7 +127,6 @@ claim_free(
 		PQclear(*res);
 		*res = NULL;
 	}
-	free(rows);
 	return rc;
 }
 
@@ -163,8 +159,8 @@ store_held(struct db *db, const struct claim *who, const struct candidate *c, si
 enum rc
 store_hold_drop(struct db *db, int64_t incarnation, int64_t *batch, size_t *n, struct err *err)
 {
-	struct pgarray batches = {0};
-	PGresult *res = NULL;
+	AUTO_ARRAY struct pgarray batches = {0};
+	AUTO_CLEAR PGresult *res = NULL;
 	char inc[NUMBER_MAX];
 	enum rc rc;
 
@@ -178,15 +174,13 @@ store_hold_drop(struct db *db, int64_t incarnation, int64_t *batch, size_t *n, s
 		for (size_t i = 0; i < *n; i++)
 			batch[i] = db_int64(res, (int)i, 0);
 	}
-	PQclear(res);
-	pgarray_fini(&batches);
 	return rc;
 }
 
 enum rc
 store_duties(struct db *db, struct duties_left *left_out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("duties"), 0, NULL, &res, err);
 
 	*left_out = (struct duties_left){0};
@@ -195,30 +189,27 @@ store_duties(struct db *db, struct duties_left *left_out, struct err *err)
 		    .orphans = db_bool(res, 0, 3),
 		    .upkeep = db_bool(res, 0, 4),
 		    .strays = db_bool(res, 0, 5)};
-	PQclear(res);
 	return rc;
 }
 
 enum rc
 store_waits(struct db *db, int64_t *over_out, int64_t *next_us_out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("waits"), 0, NULL, &res, err);
 
 	*over_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
 	*next_us_out = rc == RC_OK && !PQgetisnull(res, 0, 1) ? db_int64(res, 0, 1) : INT64_MAX;
-	PQclear(res);
 	return rc;
 }
 
 enum rc
 store_tell(struct db *db, int64_t *told_out, bool *left_out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("tell"), 0, NULL, &res, err);
 
 	*told_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
 	*left_out = rc == RC_OK && db_bool(res, 0, 1);
-	PQclear(res);
 	return rc;
 }

@@ -107,7 +107,7 @@ finish_here(struct db *db, const struct recorder *who, struct finish *const *f, 
 {
 	struct pgarray a[A__COUNT] = {0};
 	char node[NUMBER_MAX];
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	size_t asked = 0, costs = 0;
 	enum rc rc = RC_OK;
 
@@ -128,7 +128,6 @@ finish_here(struct db *db, const struct recorder *who, struct finish *const *f, 
 		rc = db_query(db, sql_text("finish"), A__COUNT + 2, params, &res, err);
 	if (asked > 0 && rc == RC_OK)
 		mark_applied(res, f, n);
-	PQclear(res);
 	for (int i = 0; i < A__COUNT; i++)
 		pgarray_fini(&a[i]);
 	return rc;
@@ -138,7 +137,7 @@ finish_here(struct db *db, const struct recorder *who, struct finish *const *f, 
 static enum rc
 finish_free(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
-	struct row_lock *rows = xcalloc(n + 1, sizeof *rows);
+	AUTO_FREE struct row_lock *rows = xcalloc(n + 1, sizeof *rows);
 	struct finish **mine = xcalloc(n + 1, sizeof *mine);
 	size_t k = 0, n_free = 0;
 	enum rc rc;
@@ -163,7 +162,6 @@ finish_free(struct db *db, const struct recorder *who, struct finish *const *f, 
 	}
 	for (size_t i = 0; rc != RC_OK && i < n_free; i++)
 		mine[i]->applied = false;
-	free(rows);
 	free(mine);
 	return rc;
 }
@@ -214,12 +212,11 @@ store_park(struct db *db, const struct recorder *who, struct finish *f, const ch
 	const char *params[] = {number(id, f->id), number(version, f->version),
 	    number(incarnation, f->incarnation), outcome_name(f->outcome), why, who->node,
 	    history ? "t" : "f"};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("park"), 7, params, &res, err);
 
 	if (rc == RC_OK)
 		mark_applied(res, &f, 1);
-	PQclear(res);
 	return rc;
 }
 
@@ -227,7 +224,7 @@ enum rc
 store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err)
 {
 	struct pgarray a[3] = {0};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
@@ -240,7 +237,6 @@ store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err
 	rc = db_query(db, sql_text("recorded"), 3, params, &res, err);
 	if (rc == RC_OK)
 		mark_applied(res, f, n);
-	PQclear(res);
 	for (int i = 0; i < 3; i++)
 		pgarray_fini(&a[i]);
 	return rc;
@@ -249,11 +245,10 @@ store_recorded(struct db *db, struct finish *const *f, size_t n, struct err *err
 static enum rc
 end_orphans(struct db *db, int64_t *kept_out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("end_orphans"), 0, NULL, &res, err);
 
 	*kept_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
-	PQclear(res);
 	return rc;
 }
 
@@ -273,7 +268,7 @@ store_lost(
 {
 	char inc[NUMBER_MAX];
 	const char *params[] = {incarnation == 0 ? NULL : number(inc, incarnation)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = end_orphans(db, kept_out, err);
 
 	*out = NULL;
@@ -287,16 +282,15 @@ store_lost(
 			(*out)[i] = (struct lost){db_int64(res, (int)i, 0), .id = db_int64(res, (int)i, 1)};
 		qsort(*out, *n_out, sizeof **out, by_incarnation);
 	}
-	PQclear(res);
 	return rc;
 }
 
 enum rc
 store_recover(struct db *db, const struct recovery *what, struct recovered *out, struct err *err)
 {
-	struct pgarray only = {0};
+	AUTO_ARRAY struct pgarray only = {0};
 	char inc[NUMBER_MAX];
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	for (size_t i = 0; what->only != NULL && i < what->n; i++) {
@@ -314,8 +308,6 @@ store_recover(struct db *db, const struct recovery *what, struct recovered *out,
 		*out = (struct recovered){.all = db_int64(res, 0, 0),
 		    .running = db_int64(res, 0, 1),
 		    .parked = db_int64(res, 0, 2)};
-	PQclear(res);
-	pgarray_fini(&only);
 	return rc;
 }
 
@@ -325,7 +317,7 @@ store_own(
 {
 	char inc[NUMBER_MAX], older[NUMBER_MAX];
 	const char *params[] = {number(inc, incarnation), number(older, older_us)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("own"), 2, params, &res, err);
 
 	*out = NULL;
@@ -339,17 +331,15 @@ store_own(
 			(*out)[i].running = strcmp(db_text(res, (int)i, 2), "running") == 0;
 		}
 	}
-	PQclear(res);
 	return rc;
 }
 
 enum rc
 store_days(struct db *db, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("days"), 0, NULL, &res, err);
 
-	PQclear(res);
 	return rc;
 }
 

@@ -50,7 +50,7 @@ static enum rc
 tell(struct db *db, const struct live_note *notes, size_t n, struct err *err)
 {
 	struct keys k = {0};
-	struct pgarray percent = {0}, text = {0}, at = {0}, stopping = {0}, waits = {0};
+	AUTO_ARRAY struct pgarray percent = {0}, text = {0}, at = {0}, stopping = {0}, waits = {0};
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
@@ -70,11 +70,6 @@ tell(struct db *db, const struct live_note *notes, size_t n, struct err *err)
 
 	rc = db_query(db, sql_text("live_tell"), 8, params, NULL, err);
 	keys_fini(&k);
-	pgarray_fini(&percent);
-	pgarray_fini(&text);
-	pgarray_fini(&at);
-	pgarray_fini(&stopping);
-	pgarray_fini(&waits);
 	return rc;
 }
 
@@ -108,13 +103,12 @@ store_live_asked(
 {
 	char inc[NUMBER_MAX], most[NUMBER_MAX];
 	const char *params[] = {number(inc, incarnation), number(most, (int64_t)max)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("live_asked"), 2, params, &res, err);
 
 	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
 	for (size_t i = 0; i < *n_out; i++)
 		out[i] = (struct live_key){incarnation, db_int64(res, (int)i, 0), db_int64(res, (int)i, 1)};
-	PQclear(res);
 	return rc;
 }
 
@@ -122,7 +116,7 @@ enum rc
 store_live_answer(struct db *db, const struct live_output *o, size_t n, struct err *err)
 {
 	struct keys k = {0};
-	struct pgarray text = {0}, total = {0}, unbroken = {0};
+	AUTO_ARRAY struct pgarray text = {0}, total = {0}, unbroken = {0};
 	size_t said = 0;
 	enum rc rc = RC_OK;
 
@@ -142,9 +136,6 @@ store_live_answer(struct db *db, const struct live_output *o, size_t n, struct e
 		rc = db_query(db, sql_text("live_answer"), 6, params, NULL, err);
 	}
 	keys_fini(&k);
-	pgarray_fini(&text);
-	pgarray_fini(&total);
-	pgarray_fini(&unbroken);
 	return rc;
 }
 
@@ -179,8 +170,8 @@ enum rc
 store_steps(struct db *db, struct step *const *s, size_t n, struct err *err)
 {
 	struct keys k = {0};
-	struct pgarray name = {0}, result = {0};
-	PGresult *res = NULL;
+	AUTO_ARRAY struct pgarray name = {0}, result = {0};
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
@@ -199,9 +190,6 @@ store_steps(struct db *db, struct step *const *s, size_t n, struct err *err)
 		if (at >= 1 && at <= (int64_t)n)
 			take_answer(s[at - 1], res, row);
 	}
-	PQclear(res);
 	keys_fini(&k);
-	pgarray_fini(&name);
-	pgarray_fini(&result);
 	return rc;
 }

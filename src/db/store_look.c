@@ -39,7 +39,7 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 	char band[NUMBER_MAX];
 	const char *params[] = {
 	    able->kinds, able->labels, able->owners, able->bounds, number(band, able->from_band)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("lanes"), 5, params, &res, err);
 
 	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
@@ -56,7 +56,6 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 		(*out)[i].shared = db_bool(res, (int)i, 5);
 		(*out)[i].late_us = db_int64(res, (int)i, 6);
 	}
-	PQclear(res);
 	return rc;
 }
 
@@ -66,11 +65,10 @@ store_lanes_print(struct db *db, const struct ability *able, char **out, struct 
 	char band[NUMBER_MAX];
 	const char *params[] = {
 	    able->kinds, able->labels, able->owners, able->bounds, number(band, able->from_band)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("lanes_print"), 5, params, &res, err);
 
 	*out = rc == RC_OK ? xstrdup(db_text(res, 0, 0)) : NULL;
-	PQclear(res);
 	return rc;
 }
 
@@ -89,9 +87,9 @@ enum rc
 store_survey(struct db *db, const char *const *keys, size_t n, int64_t ahead_us, struct pgrab_shard_set *soon,
     size_t *read_out, struct err *err)
 {
-	struct pgarray lanes = {0};
+	AUTO_ARRAY struct pgarray lanes = {0};
 	char ahead[NUMBER_MAX], most[NUMBER_MAX];
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	int64_t steps = 0;
 	enum rc rc;
 
@@ -108,8 +106,6 @@ store_survey(struct db *db, const char *const *keys, size_t n, int64_t ahead_us,
 	}
 	if (steps >= SURVEY_STEPS)
 		--*read_out; /* the last one may go on */
-	PQclear(res);
-	pgarray_fini(&lanes);
 	return rc;
 }
 
@@ -315,7 +311,7 @@ look_part(
 {
 	const char *statement = look_statement(turns, q->free);
 	struct look_arrays a = {0};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = RC_OK;
 
 	if (look_arrays_fill(&a, q, turns) > 0) {
@@ -328,7 +324,6 @@ look_part(
 		if (rc == RC_OK)
 			read_candidates(res, q, turns, out, n_out);
 	}
-	PQclear(res);
 	look_arrays_fini(&a);
 	return rc;
 }
@@ -355,8 +350,8 @@ enum rc
 store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t within_us, int64_t *settled_out,
     struct err *err)
 {
-	struct pgarray ids = {0}, versions = {0};
-	PGresult *res = NULL;
+	AUTO_ARRAY struct pgarray ids = {0}, versions = {0};
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
@@ -369,8 +364,5 @@ store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t within
 	rc = db_query(db, sql_text("misfire"), 2, params, &res, err);
 	db_within(db, 0);
 	*settled_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
-	PQclear(res);
-	pgarray_fini(&ids);
-	pgarray_fini(&versions);
 	return rc;
 }

@@ -12,7 +12,7 @@
 enum rc
 store_node_find(struct db *db, const char *name, struct node_holder *out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("node_find"), 1, &name, &res, err);
 
 	memset(out, 0, sizeof *out);
@@ -28,7 +28,6 @@ store_node_find(struct db *db, const char *name, struct node_holder *out, struct
 		out->life = db_int64(res, 0, 7);
 		out->now = db_int64(res, 0, 8);
 	}
-	PQclear(res);
 	return rc;
 }
 
@@ -44,7 +43,7 @@ store_node_register(struct db *db, const struct node_identity *who, int64_t inca
 	    holder->exists ? number(old, holder->incarnation) : NULL,
 	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds, who->users,
 	    number(life, holder->now), number(band, who->from_band)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", who->weight);
@@ -54,7 +53,6 @@ store_node_register(struct db *db, const struct node_identity *who, int64_t inca
 		    err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
 	if (rc == RC_OK)
 		*id_out = db_int64(res, 0, 0);
-	PQclear(res);
 	return rc;
 }
 
@@ -70,7 +68,7 @@ store_run_key(struct db *db, int64_t incarnation, struct err *err)
 enum rc
 store_login(struct db *db, struct login *out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("login"), 0, NULL, &res, err);
 
 	memset(out, 0, sizeof *out);
@@ -81,7 +79,6 @@ store_login(struct db *db, struct login *out, struct err *err)
 		out->pid = db_int64(res, 0, 3);
 		snprintf(out->since, sizeof out->since, "%s", db_text(res, 0, 4));
 	}
-	PQclear(res);
 	return rc;
 }
 
@@ -99,10 +96,9 @@ store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *
 {
 	char node[NUMBER_MAX];
 	const char *params[] = {number(node, node_id), pools};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("node_pools"), 2, params, &res, err);
 
-	PQclear(res);
 	return rc;
 }
 
@@ -160,7 +156,7 @@ static void
 read_members(const struct db *db, const PGresult *res, struct members *m)
 {
 	size_t n = (size_t)PQntuples(res);
-	struct member_row *rows = xcalloc(n + 1, sizeof *rows);
+	AUTO_FREE struct member_row *rows = xcalloc(n + 1, sizeof *rows);
 
 	for (size_t k = 0; k < n; k++) {
 		int i = (int)k;
@@ -186,7 +182,6 @@ read_members(const struct db *db, const PGresult *res, struct members *m)
 	}
 	m->pooled = db_pooled(db);
 	members_observe(m, rows, n, n > 0 ? db_int64(res, 0, LIFE) : 0, clock_mono_us());
-	free(rows);
 }
 
 enum rc
@@ -194,8 +189,8 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
     int64_t *db_now_us_out, struct err *err)
 {
 	char id[NUMBER_MAX], inc[NUMBER_MAX];
-	struct pgarray gauges = {0}, counts = {0};
-	PGresult *res = NULL;
+	AUTO_ARRAY struct pgarray gauges = {0}, counts = {0};
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	for (int i = 0; i < GAUGE__COUNT; i++)
@@ -212,8 +207,6 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 					      : "f",
 		b->crews, b->doubts, b->why, b->work},
 	    &res, err);
-	pgarray_fini(&gauges);
-	pgarray_fini(&counts);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");
@@ -223,7 +216,6 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 		if (others != NULL)
 			read_members(db, res, others);
 	}
-	PQclear(res);
 	return rc;
 }
 
@@ -240,11 +232,10 @@ enum rc
 store_unheard(struct db *db, const char *before, char **out, struct err *err)
 {
 	const char *params[] = {before};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("unheard"), 1, params, &res, err);
 
 	*out = rc == RC_OK ? xstrdup(db_text(res, 0, 0)) : NULL;
-	PQclear(res);
 	return rc;
 }
 
@@ -255,13 +246,12 @@ store_node_change(struct db *db, int64_t node_id, int64_t incarnation, const str
 	char id[NUMBER_MAX], inc[NUMBER_MAX], slots[NUMBER_MAX], weight[40];
 	const char *params[] = {
 	    number(id, node_id), weight, now->labels, number(slots, now->slots), number(inc, incarnation)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", now->weight);
 	rc = db_query(db, sql_text("node_change"), 5, params, &res, err);
 	*told_out = rc == RC_OK && PQntuples(res) > 0;
-	PQclear(res);
 	return rc;
 }
 
@@ -284,25 +274,23 @@ store_node_owners(
 {
 	char id[NUMBER_MAX], inc[NUMBER_MAX];
 	const char *params[] = {number(id, node_id), number(inc, incarnation), owners};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("node_owners"), 3, params, &res, err);
 
 	*told_out = rc == RC_OK && PQntuples(res) > 0;
-	PQclear(res);
 	return rc;
 }
 
 enum rc
 store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("node_list"), 0, NULL, &res, err);
 
 	if (rc == RC_OK) {
 		*db_now_us_out = PQntuples(res) > 0 ? db_int64(res, 0, DB_NOW) : 0;
 		read_members(db, res, m);
 	}
-	PQclear(res);
 	return rc;
 }
 
@@ -312,13 +300,12 @@ store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_ba
 	char id[NUMBER_MAX], inc[NUMBER_MAX], beat[NUMBER_MAX], life[NUMBER_MAX];
 	const char *params[] = {
 	    number(id, m->id), number(inc, m->incarnation), number(beat, m->beat), number(life, m->life)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("declare_dead"), 4, params, &res, err);
 
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = RC_LOST;
 	*ended_backends_out = rc == RC_OK ? db_int64(res, 0, 1) : 0;
-	PQclear(res);
 	return rc;
 }
 
@@ -334,18 +321,17 @@ store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char
 enum rc
 store_is_copy(struct db *db, bool *copy_out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("is_copy"), 0, NULL, &res, err);
 
 	*copy_out = rc == RC_OK && db_bool(res, 0, 0);
-	PQclear(res);
 	return rc;
 }
 
 enum rc
 store_server_mark(struct db *db, struct server_mark *out, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("server_mark"), 0, NULL, &res, err);
 
 	memset(out, 0, sizeof *out);
@@ -354,7 +340,6 @@ store_server_mark(struct db *db, struct server_mark *out, struct err *err)
 		snprintf(out->timeline, sizeof out->timeline, "%s", db_text(res, 0, 1));
 		out->sync = db_bool(res, 0, 2);
 	}
-	PQclear(res);
 	return rc;
 }
 
@@ -362,12 +347,11 @@ enum rc
 store_durable(struct db *db, bool async_ok, bool *out, struct err *why)
 {
 	const char *params[] = {async_ok ? "t" : "f"};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("durable"), 1, params, &res, why);
 
 	*out = rc == RC_OK && PQgetisnull(res, 0, 0);
 	if (rc == RC_OK && !*out)
 		err_set(why, RC_OK, "%s", db_text(res, 0, 0));
-	PQclear(res);
 	return rc;
 }

@@ -61,7 +61,7 @@ enum rc
 store_secrets(struct db *db, struct run **runs, size_t n, struct err *err)
 {
 	struct pgarray a[3] = {0};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = RC_OK;
 
 	if (ask(runs, n, a) > 0) {
@@ -71,7 +71,6 @@ store_secrets(struct db *db, struct run **runs, size_t n, struct err *err)
 	}
 	for (size_t i = 0; rc == RC_OK && res != NULL && i < n; i++)
 		fill(runs[i], res);
-	PQclear(res);
 	for (size_t i = 0; i < 3; i++)
 		pgarray_fini(&a[i]);
 	return rc;

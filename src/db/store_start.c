@@ -31,7 +31,7 @@ static enum rc
 fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **runs,
     const struct row_lock *only, size_t n, PGresult **res, struct err *err)
 {
-	struct pgarray ids = {0}, versions = {0};
+	AUTO_ARRAY struct pgarray ids = {0}, versions = {0};
 	char inc[NUMBER_MAX];
 	enum rc rc;
 
@@ -44,8 +44,6 @@ fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **r
 	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), number(inc, incarnation)};
 
 	rc = db_query(db, sql, 3, params, res, err);
-	pgarray_fini(&ids);
-	pgarray_fini(&versions);
 	return rc;
 }
 
@@ -105,12 +103,11 @@ static enum rc
 start_query(
     struct db *db, const char *sql, const struct holder *who, struct run **runs, size_t n, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = free_query(db, sql, who, runs, n, &res, err);
 
 	if (rc == RC_OK)
 		fill_definitions(runs, n, res);
-	PQclear(res);
 	return rc;
 }
 
@@ -167,12 +164,11 @@ store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run *
 enum rc
 store_started(struct db *db, int64_t incarnation, struct run **runs, size_t n, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = fenced_query(db, sql_text("held"), incarnation, runs, NULL, n, &res, err);
 
 	if (rc == RC_OK)
 		fill_definitions(runs, n, res);
-	PQclear(res);
 	return rc;
 }
 
@@ -180,7 +176,7 @@ enum rc
 store_release(struct db *db, const struct holder *who, struct run **runs, size_t n, int64_t *released_out,
     struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	none_locked(runs, n);
@@ -188,6 +184,5 @@ store_release(struct db *db, const struct holder *who, struct run **runs, size_t
 	rc = free_query(db, sql_text("release"), who, runs, n, &res, err);
 	db_within(db, 0);
 	*released_out = rc == RC_OK ? db_int64(res, 0, 0) : 0;
-	PQclear(res);
 	return rc;
 }

@@ -261,7 +261,7 @@ parse_host(char *text, struct http_host *out)
 enum rc
 http_hosts_read(struct http_hosts *h, const char *where, const char *text, struct err *err)
 {
-	char *copy = xstrdup(text == NULL ? "" : text);
+	AUTO_FREE char *copy = xstrdup(text == NULL ? "" : text);
 	struct texts list = {0};
 	enum rc rc = RC_OK;
 
@@ -271,7 +271,7 @@ http_hosts_read(struct http_hosts *h, const char *where, const char *text, struc
 	texts_split(&list, copy, ", \t");
 	h->host = xcalloc(list.n + 1, sizeof *h->host);
 	for (size_t i = 0; i < list.n && rc == RC_OK; i++) {
-		char *shown = xstrdup(list.item[i]);
+		AUTO_FREE char *shown = xstrdup(list.item[i]);
 
 		if (parse_host(list.item[i], &h->host[h->n]))
 			h->n++;
@@ -280,10 +280,8 @@ http_hosts_read(struct http_hosts *h, const char *where, const char *text, struc
 			    "%s: \"%.100s\" is not a host; write api.example.org, *.example.org:443, "
 			    "10.0.0.0/8 or [fd00::]/8:8080",
 			    where, shown);
-		free(shown);
 	}
 	texts_fini(&list);
-	free(copy);
 	return rc;
 }
 

@@ -47,25 +47,21 @@ http_request_expected(const struct http_request *r, char *text, size_t size)
 void
 http_request_peer(const struct http_request *r, char *text, size_t size)
 {
-	char *host = http_url_part(r->url, CURLUPART_HOST);
-	char *port = http_url_part(r->url, CURLUPART_PORT);
+	AUTO_FREE char *host = http_url_part(r->url, CURLUPART_HOST);
+	AUTO_FREE char *port = http_url_part(r->url, CURLUPART_PORT);
 
 	snprintf(text, size, "%.200s port %s", host, port);
-	free(host);
-	free(port);
 }
 
 void
 http_request_place(const struct http_request *r, char *host, size_t size, uint16_t *port_out)
 {
-	char *name = http_url_part(r->url, CURLUPART_HOST);
-	char *port = http_url_part(r->url, CURLUPART_PORT);
+	AUTO_FREE char *name = http_url_part(r->url, CURLUPART_HOST);
+	AUTO_FREE char *port = http_url_part(r->url, CURLUPART_PORT);
 
 	/* One that does not fit counts as none: its beginning may be a name on the list. */
 	snprintf(host, size, "%s", strlen(name) < size ? name : "");
 	*port_out = (uint16_t)strtoul(port, NULL, 10);
-	free(name);
-	free(port);
 }
 
 void
@@ -91,13 +87,10 @@ http_url_show(const char *url, char *text, size_t size)
 static bool
 same_part(const CURLU *a, const CURLU *b, CURLUPart what)
 {
-	char *in_a = http_url_part(a, what);
-	char *in_b = http_url_part(b, what);
-	bool same = strcasecmp(in_a, in_b) == 0;
+	AUTO_FREE char *in_a = http_url_part(a, what);
+	AUTO_FREE char *in_b = http_url_part(b, what);
 
-	free(in_a);
-	free(in_b);
-	return same;
+	return strcasecmp(in_a, in_b) == 0;
 }
 
 static bool
@@ -169,17 +162,14 @@ check_target(const CURLU *from, const CURLU *to, const char *shown, struct err *
 static void
 carry_login(const CURLU *from, CURLU *to)
 {
-	char *user = http_url_part(from, CURLUPART_USER);
-	char *password = http_url_part(from, CURLUPART_PASSWORD);
-	char *new_user = http_url_part(to, CURLUPART_USER);
+	AUTO_FREE char *user = http_url_part(from, CURLUPART_USER);
+	AUTO_FREE char *password = http_url_part(from, CURLUPART_PASSWORD);
+	AUTO_FREE char *new_user = http_url_part(to, CURLUPART_USER);
 
 	if (new_user[0] == '\0' && user[0] != '\0') {
 		curl_url_set(to, CURLUPART_USER, user, 0); /* still encoded, as it came */
 		curl_url_set(to, CURLUPART_PASSWORD, password, 0);
 	}
-	free(user);
-	free(password);
-	free(new_user);
 }
 
 enum rc

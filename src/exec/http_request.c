@@ -231,11 +231,9 @@ http_url_part(const CURLU *url, CURLUPart what)
 bool
 http_url_is(const CURLU *url, const char *scheme)
 {
-	char *have = http_url_part(url, CURLUPART_SCHEME);
-	bool same = strcasecmp(have, scheme) == 0;
+	AUTO_FREE char *have = http_url_part(url, CURLUPART_SCHEME);
 
-	free(have);
-	return same;
+	return strcasecmp(have, scheme) == 0;
 }
 
 static enum rc
@@ -306,11 +304,10 @@ body_type(const char *body)
 static void
 add_unless_set(struct curl_slist **list, const char *name, const char *value)
 {
-	char *line = xasprintf("%s:%s%s", name, value[0] == '\0' ? "" : " ", value);
+	AUTO_FREE char *line = xasprintf("%s:%s%s", name, value[0] == '\0' ? "" : " ", value);
 
 	if (!list_has_name(*list, name))
 		http_header_add(list, line);
-	free(line);
 }
 
 /* The token goes with the address, and by itself, for those who answer in SQL. */

@@ -110,12 +110,11 @@ executor_check(const struct exec_set *s, const struct pgrab_executor *x, struct 
 static void *
 open_file(const char *path, struct err *err)
 {
-	char *name = strchr(path, '/') == NULL ? xasprintf("./%s", path) : xstrdup(path);
+	AUTO_FREE char *name = strchr(path, '/') == NULL ? xasprintf("./%s", path) : xstrdup(path);
 	void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 
 	if (handle == NULL)
 		(void)err_set(err, RC_BAD, "%s", dlerror());
-	free(name);
 	return handle;
 }
 
@@ -149,7 +148,7 @@ load(struct exec_set *s, const char *path, struct err *err)
 static enum rc
 unknown_kind(const struct exec_set *s, const char *kind, struct err *err)
 {
-	struct buf names = {0};
+	AUTO_BUF struct buf names = {0};
 	enum rc rc;
 
 	for (size_t i = 0; exec_builtin[i] != NULL; i++)
@@ -160,7 +159,6 @@ unknown_kind(const struct exec_set *s, const char *kind, struct err *err)
 	    "there is no kind \"%.64s\" to allow; the kinds are: %s (more can be loaded: setting "
 	    "`executors`)",
 	    kind, buf_str(&names));
-	buf_fini(&names);
 	return rc;
 }
 

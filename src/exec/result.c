@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/outbuf.h"
 
 const char *
@@ -26,7 +27,7 @@ void
 result_fail(struct pgrab_result *result, const char *fmt, ...)
 {
 	char text[sizeof(result->error)];
-	char *printable;
+	AUTO_FREE char *printable = NULL;
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -34,6 +35,5 @@ result_fail(struct pgrab_result *result, const char *fmt, ...)
 	va_end(ap);
 	printable = text_printable(text, strcspn(text, "\r\n"), sizeof(result->error) - 1);
 	snprintf(result->error, sizeof(result->error), "%s", printable);
-	free(printable);
 	result->succeeded = false;
 }

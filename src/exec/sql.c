@@ -165,10 +165,10 @@ carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 {
 	const struct sql_text *t = &k->text;
 	size_t n = BEFORE + t->n + 1, failed;
-	struct db_step *step = xcalloc(n, sizeof *step);
+	AUTO_FREE struct db_step *step = xcalloc(n, sizeof *step);
 	PGresult **res = xcalloc(n, sizeof(PGresult *));
 	const char *open[4], *last[3], *settle[] = {k->incarnation};
-	struct pgarray params = {0};
+	AUTO_ARRAY struct pgarray params = {0};
 	char limit[24];
 	enum rc rc;
 
@@ -188,9 +188,7 @@ carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 		    failed < n ? res[failed] : NULL, err, k->result);
 	for (size_t i = 0; i < n; i++)
 		PQclear(res[i]);
-	pgarray_fini(&params);
 	free(res);
-	free(step);
 	return rc;
 }
 

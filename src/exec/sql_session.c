@@ -114,7 +114,7 @@ void
 sql_session_row(void *ctx, const PGresult *res)
 {
 	struct sql_session *s = ctx;
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 
 	sql_session_drop_row(s, res);
 
@@ -132,7 +132,6 @@ sql_session_row(void *ctx, const PGresult *res)
 			buf_add(&line, value, (size_t)PQgetlength(res, 0, i));
 	}
 	sql_session_print(s, buf_str(&line), line.len);
-	buf_fini(&line);
 }
 
 /* Notices, including those of RAISE, a line each; `pgrab: progress` is for those who watch the run. */
@@ -245,7 +244,7 @@ enum rc
 sql_session_end_backend(struct sql_session *s, struct err *err)
 {
 	const char *params[] = {s->pid, s->since};
-	struct db *db = db_create(s->dsn, "pgrab sql-end", CALL_US);
+	AUTO_DB struct db *db = db_create(s->dsn, "pgrab sql-end", CALL_US);
 	PGresult *res = NULL;
 	enum rc rc;
 
@@ -255,6 +254,5 @@ sql_session_end_backend(struct sql_session *s, struct err *err)
 	if (rc == RC_OK && !db_bool(res, 0, 0))
 		rc = err_set(err, RC_AGAIN, "backend %s has not ended", s->pid);
 	PQclear(res);
-	db_destroy(&db);
 	return rc;
 }

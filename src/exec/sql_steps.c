@@ -71,7 +71,7 @@ static enum rc
 look(const struct sql_work *k, struct sql_steps *s, struct err *err)
 {
 	const char *params[] = {k->id, k->version, k->incarnation, s->item[s->n - 1].name};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(k->worker->db, sql_text("sql_steps_done"), 4, params, &res, err);
 
 	for (int row = 0; rc == RC_OK && row < PQntuples(res); row++) {
@@ -84,7 +84,6 @@ look(const struct sql_work *k, struct sql_steps *s, struct err *err)
 			s->output = xstrdup(db_text(res, row, 1));
 		}
 	}
-	PQclear(res);
 	return rc;
 }
 

@@ -42,7 +42,7 @@ take_signal(struct sql_text *t)
 static void
 take_statements(const char *command, struct sql_text *t)
 {
-	struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
+	AUTO_FREE struct sql_part *part = xcalloc(STATEMENTS_MAX, sizeof *part);
 	size_t n = sql_split(command, part, STATEMENTS_MAX);
 
 	t->n = n;
@@ -54,7 +54,6 @@ take_statements(const char *command, struct sql_text *t)
 			t->statement[i] = xmemdup0(part[i].start + blank, part[i].len - blank);
 		}
 	}
-	free(part);
 }
 
 static bool
@@ -163,7 +162,7 @@ sql_text_why(const struct sql_text *t, size_t number, const PGresult *res, const
     struct pgrab_result *result)
 {
 	const char *instead = refused(err->text, err->sqlstate);
-	struct buf b = {0};
+	AUTO_BUF struct buf b = {0};
 
 	buf_adds(&b, instead != NULL ? instead : err->text);
 	if (instead == NULL && res != NULL) {
@@ -180,5 +179,4 @@ sql_text_why(const struct sql_text *t, size_t number, const PGresult *res, const
 	else if (err->sqlstate[0] != '\0')
 		buf_addf(&b, " (SQLSTATE %s)", err->sqlstate);
 	snprintf(result->error, sizeof result->error, "%s", buf_str(&b));
-	buf_fini(&b);
 }

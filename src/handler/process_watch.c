@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -59,11 +60,10 @@ log_output(struct process *p, const char *text, size_t n)
 		if (stop == end)
 			return;
 		if (p->line.len > 0 && may_log(p)) {
-			char *line = text_printable(p->line.data, p->line.len, LOG_LINE);
+			AUTO_FREE char *line = text_printable(p->line.data, p->line.len, LOG_LINE);
 
 			log_info("handler", "pool=%s pid=%d text=\"%s\"", p->pool->set->name, (int)p->end.pid,
 			    line);
-			free(line);
 		}
 		buf_reset(&p->line);
 	}

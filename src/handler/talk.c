@@ -244,10 +244,9 @@ take_line(struct process *p, const char *line, size_t n, int64_t now)
 	if (message_parse(line, n, &m, &err) == RC_OK) {
 		take_message(p, &m, now);
 	} else {
-		char *shown = text_printable(line, n < QUOTED ? n : QUOTED, QUOTED);
+		AUTO_FREE char *shown = text_printable(line, n < QUOTED ? n : QUOTED, QUOTED);
 
 		process_fault(p, "it wrote something that is not a message: %s: %s", err.text, shown);
-		free(shown);
 	}
 	message_fini(&m);
 }

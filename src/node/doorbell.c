@@ -138,17 +138,15 @@ hears(struct dialing *c, struct db *other, struct err *err)
 static enum rc
 connect_and_test(struct dialing *c, const char *dsn)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(c->db, "select pg_catalog.pg_backend_pid()", 0, NULL, &res, &c->err);
 	bool pooled = rc == RC_OK && db_int64(res, 0, 0) != PQbackendPID(db_conn(c->db));
 
-	PQclear(res);
 	if (pooled) {
-		struct db *other = db_create(dsn, "pgrab listen test", ANSWER_US);
+		AUTO_DB struct db *other = db_create(dsn, "pgrab listen test", ANSWER_US);
 
 		db_plain_session(other);
 		rc = hears(c, other, &c->err);
-		db_destroy(&other);
 	}
 	return rc;
 }

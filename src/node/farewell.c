@@ -53,8 +53,8 @@ add_number(struct buf *b, int64_t n)
 enum rc
 farewell_will(const struct settings *set, int *fd_out, struct err *err)
 {
-	char *cwd = getcwd(NULL, 0);
-	struct buf b = {0};
+	AUTO_FREE char *cwd = getcwd(NULL, 0);
+	AUTO_BUF struct buf b = {0};
 	enum rc rc;
 
 	add(&b, set->dsn == NULL ? "" : set->dsn);
@@ -67,8 +67,6 @@ farewell_will(const struct settings *set, int *fd_out, struct err *err)
 	for (char **e = environ; *e != NULL; e++)
 		add(&b, *e);
 	rc = memfile_make("will", b.data, b.len, fd_out, err);
-	buf_fini(&b);
-	free(cwd);
 	return rc;
 }
 
@@ -112,7 +110,7 @@ static bool
 tell(const char *const will[WILL__COUNT], int64_t node_id, int64_t incarnation)
 {
 	int64_t until = clock_mono_us() + strtoll(will[WILL_DEAD_AFTER], NULL, 10);
-	struct db *db = db_create(will[WILL_DSN], "pgrab farewell", CALL_TIMEOUT_US);
+	AUTO_DB struct db *db = db_create(will[WILL_DSN], "pgrab farewell", CALL_TIMEOUT_US);
 	struct recovered got = {0};
 	struct backoff wait;
 	struct err err = {0};
@@ -135,7 +133,6 @@ tell(const char *const will[WILL__COUNT], int64_t node_id, int64_t incarnation)
 		log_warn("node_died", "incarnation=%" PRId64 " error=\"%s\" hint=\"%s\"", incarnation,
 		    err.text, "others will notice the missing heartbeats");
 	gate_fini(&gate);
-	db_destroy(&db);
 	return rc == RC_OK;
 }
 

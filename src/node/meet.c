@@ -56,7 +56,7 @@ add_kind(void *array, const char *kind)
 static enum rc
 register_kinds(struct node *n, struct db *db, struct err *err)
 {
-	struct pgarray kinds = {0}, summaries = {0}, handled = {0};
+	AUTO_ARRAY struct pgarray kinds = {0}, summaries = {0}, handled = {0};
 	enum rc rc;
 
 	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
@@ -65,9 +65,6 @@ register_kinds(struct node *n, struct db *db, struct err *err)
 	}
 	handlers_kinds(n->handlers, add_kind, &handled);
 	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), pgarray_str(&handled), err);
-	pgarray_fini(&kinds);
-	pgarray_fini(&summaries);
-	pgarray_fini(&handled);
 	return rc;
 }
 
@@ -76,7 +73,7 @@ register_kinds(struct node *n, struct db *db, struct err *err)
 static enum rc
 check_transactions(struct db *db, struct err *err)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	bool read_only = false;
 	enum rc rc = db_begin(db, "", err);
 
@@ -87,7 +84,6 @@ check_transactions(struct db *db, struct err *err)
 		    0, NULL, &res, err);
 	if (rc == RC_OK)
 		read_only = db_bool(res, 0, 0);
-	PQclear(res);
 	if (rc == RC_OK)
 		rc = db_script(db, "rollback", err);
 	if (rc == RC_UNKNOWN)
@@ -125,7 +121,7 @@ prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *w
 enum rc
 node_meet_database(struct node *n, struct err *err)
 {
-	struct db *db = db_create(n->set->dsn, "pgrab start", CALL_TIMEOUT_US);
+	AUTO_DB struct db *db = db_create(n->set->dsn, "pgrab start", CALL_TIMEOUT_US);
 	struct backoff wait;
 	struct err why = {0};
 	bool durable = false, said = false;
@@ -153,6 +149,5 @@ node_meet_database(struct node *n, struct err *err)
 	n->exec_env.logins = n->owners.login;
 	n->exec_env.n_logins = n->owners.n_logins;
 	atomic_store(&n->durable, durable);
-	db_destroy(&db);
 	return rc;
 }

@@ -42,7 +42,7 @@ add_kind(void *array, const char *kind)
 static void
 kind_arrays(struct node *n)
 {
-	struct pgarray all = {0}, at_once = {0}, handled = {0};
+	AUTO_ARRAY struct pgarray all = {0}, at_once = {0}, handled = {0};
 
 	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
 		const struct pgrab_executor *ex = exec_set_at(n->execs, i);
@@ -57,9 +57,6 @@ kind_arrays(struct node *n)
 	n->kinds = xstrdup(pgarray_str(&all));
 	n->at_once = xstrdup(pgarray_str(&at_once));
 	n->handled = xstrdup(pgarray_str(&handled));
-	pgarray_fini(&all);
-	pgarray_fini(&at_once);
-	pgarray_fini(&handled);
 }
 
 static enum rc

@@ -57,7 +57,7 @@ name_it(struct buf *list, const char *what)
 static void
 take_over(struct node *n, struct workers *workers, const struct settings *fresh, char *labels)
 {
-	struct buf changed = {0}, waits = {0};
+	AUTO_BUF struct buf changed = {0}, waits = {0};
 	struct settings now;
 
 	as_in_force(n, &now);
@@ -81,8 +81,6 @@ take_over(struct node *n, struct workers *workers, const struct settings *fresh,
 		    buf_str(&waits), "end this node with TERM and start it again for these");
 	else
 		log_info("reload", "changed=\"%s\"", buf_str(&changed));
-	buf_fini(&changed);
-	buf_fini(&waits);
 }
 
 void

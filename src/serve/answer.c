@@ -41,10 +41,9 @@ struct answerer {
 static struct db *
 open_db(const struct answerers *p, size_t database, int role)
 {
-	char *login = serve_login(p->set, database, role);
+	AUTO_FREE char *login = serve_login(p->set, database, role);
 	struct db *db = db_create(login, "pgrab serve", p->set->timeout_us);
 
-	free(login);
 	return db;
 }
 
@@ -141,7 +140,7 @@ static void
 tell_fleet(struct answerer *w)
 {
 	struct db *db = db_of(w, CALL_OWN_ROLE);
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	enum rc rc;
 
@@ -149,7 +148,6 @@ tell_fleet(struct answerer *w)
 	rc = db_query(db, sql_text("cli_overview"), 0, NULL, &r, &err);
 	fleet_note(w->answerers->fleet, w->answerers->database, rc == RC_OK ? r : NULL,
 	    rc == RC_OK ? NULL : err.text);
-	PQclear(r);
 }
 
 static void

@@ -25,11 +25,10 @@ struct given {
 static bool
 refuse(struct call *c, const char *name, const char *what)
 {
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 
 	buf_addf(&text, "%s: %s", name, what);
 	call_problem(c, 400, buf_str(&text), "See /api/v1/openapi.json.");
-	buf_fini(&text);
 	return false;
 }
 
@@ -188,10 +187,9 @@ put_page(struct call *c, const PGresult *r, int64_t limit)
 		buf_addf(&c->out, "%s%s", row > 0 ? ",\n " : "", db_text(r, row, 0));
 	buf_addc(&c->out, ']');
 	if (cut || PQntuples(r) > limit) {
-		char *next = call_next(c, db_text(r, cut ? n : n - 1, 1));
+		AUTO_FREE char *next = call_next(c, db_text(r, cut ? n : n - 1, 1));
 
 		c->link = xasprintf("<%s>; rel=\"next\"", next);
-		free(next);
 	}
 }
 
@@ -241,7 +239,7 @@ api_answer(struct call *c, struct db *db)
 {
 	const struct api *a = c->route->arg;
 	struct given g = {.n = 0};
-	struct buf sql = {0};
+	AUTO_BUF struct buf sql = {0};
 	PGresult *r = NULL;
 	struct err err = {0};
 	bool ok = check_names(c, a);
@@ -261,5 +259,4 @@ api_answer(struct call *c, struct db *db)
 	}
 	PQclear(r);
 	pgarray_fini(&g.one);
-	buf_fini(&sql);
 }

@@ -127,7 +127,7 @@ static void
 keep(struct cache *c, char *key, const PGresult *r, int64_t asked_us, uint64_t changes)
 {
 	struct entry *e = &c->entry[0];
-	PGresult *copy = PQresultMemorySize(r) > BYTES_KEPT ? NULL : copy_of(r);
+	AUTO_CLEAR PGresult *copy = PQresultMemorySize(r) > BYTES_KEPT ? NULL : copy_of(r);
 
 	PTHREAD_OK(pthread_mutex_lock(&c->lock));
 	for (size_t i = 0; i < ENTRIES; i++) {
@@ -145,7 +145,6 @@ keep(struct cache *c, char *key, const PGresult *r, int64_t asked_us, uint64_t c
 		copy = NULL;
 	}
 	PTHREAD_OK(pthread_mutex_unlock(&c->lock));
-	PQclear(copy);
 	free(key);
 }
 

@@ -211,7 +211,7 @@ on_crowded(evutil_socket_t none, short what, void *arg)
 {
 	struct clients *c = arg;
 	struct timeval again = {.tv_usec = SILENT_MS * 1000};
-	uint64_t *peer = xcalloc((size_t)c->max_fd + 1, sizeof *peer);
+	AUTO_FREE uint64_t *peer = xcalloc((size_t)c->max_fd + 1, sizeof *peer);
 
 	for (int fd = 0; fd <= c->max_fd; fd++) {
 		int n = 0, most;
@@ -229,7 +229,6 @@ on_crowded(evutil_socket_t none, short what, void *arg)
 		(void)shutdown(most, SHUT_RDWR); /* evhttp notices the end by itself */
 		peer[most] = 0;
 	}
-	free(peer);
 }
 
 struct clients *

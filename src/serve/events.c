@@ -30,7 +30,7 @@ void
 events_answer(struct call *c, struct db *db)
 {
 	const char *params[] = {c->cursor[0] == '\0' ? NULL : c->cursor};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	enum rc rc = db_query(db, sql_text("serve_events"), 1, params, &r, &err);
 
@@ -47,5 +47,4 @@ events_answer(struct call *c, struct db *db)
 				put_event(c, db_text(r, row, 0), db_text(r, row, 1), db_text(r, row, 2));
 		}
 	}
-	PQclear(r);
 }

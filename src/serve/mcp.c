@@ -181,7 +181,7 @@ ask(struct db *db, const char *method, const char *uri)
 	static const struct serve_settings none;
 	struct call *c = xcalloc(1, sizeof *c);
 	const char *query = strchr(uri, '?'), *allow;
-	char *path = xmemdup0(uri, strcspn(uri, "?"));
+	AUTO_FREE char *path = xmemdup0(uri, strcspn(uri, "?"));
 
 	c->set = &none;
 	c->role = CALL_OWN_ROLE;
@@ -195,7 +195,6 @@ ask(struct db *db, const char *method, const char *uri)
 		call_problem(c, 404, "there is no such task", "Name it by its id, key or name.");
 	else
 		c->route->answer(c, db);
-	free(path);
 	return c;
 }
 
@@ -214,7 +213,7 @@ say(const char *text, bool failed)
 static cJSON *
 tool_call(struct db *db, const struct tool *t, const cJSON *args)
 {
-	struct buf uri = {0};
+	AUTO_BUF struct buf uri = {0};
 	const char *wrong = build_uri(&uri, t, args);
 	struct call *c = NULL;
 	cJSON *result;
@@ -230,7 +229,6 @@ tool_call(struct db *db, const struct tool *t, const cJSON *args)
 	}
 	if (c != NULL)
 		call_free(c);
-	buf_fini(&uri);
 	return result;
 }
 
@@ -344,7 +342,7 @@ read_line(FILE *in, struct buf *line, bool *whole)
 void
 mcp_talk(struct db *db, bool writes, FILE *in, FILE *out)
 {
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 	bool whole;
 
 	while (read_line(in, &line, &whole)) {
@@ -353,5 +351,4 @@ mcp_talk(struct db *db, bool writes, FILE *in, FILE *out)
 		else if (line.len > 0)
 			take(db, writes, buf_str(&line), out);
 	}
-	buf_fini(&line);
 }

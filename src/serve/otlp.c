@@ -131,17 +131,13 @@ take_answer(struct otlp *o, CURLcode code, const struct buf *answer, int64_t run
 static bool
 post(struct otlp *o, const char *spans, int64_t runs)
 {
-	struct buf body = {0}, answer = {0};
-	bool taken;
+	AUTO_BUF struct buf body = {0}, answer = {0};
 
 	put_request(o, spans, &body);
 	curl_easy_setopt(o->curl, CURLOPT_POSTFIELDS, body.data);
 	curl_easy_setopt(o->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len);
 	curl_easy_setopt(o->curl, CURLOPT_WRITEDATA, &answer);
-	taken = take_answer(o, curl_easy_perform(o->curl), &answer, runs);
-	buf_fini(&body);
-	buf_fini(&answer);
-	return taken;
+	return take_answer(o, curl_easy_perform(o->curl), &answer, runs);
 }
 
 /* Behind, only while there is something to send.  RC_OK: *more_out says whether there may be more already. */
@@ -220,11 +216,10 @@ headers_of(const char *list)
 		size_t n = strcspn(list, ","), name = strcspn(list, "=");
 
 		if (name < n) {
-			char *line =
+			AUTO_FREE char *line =
 			    xasprintf("%.*s: %.*s", (int)name, list, (int)(n - name - 1), list + name + 1);
 
 			all = curl_slist_append(all, line);
-			free(line);
 		}
 		list += n + strspn(list + n, ", ");
 	}

@@ -9,11 +9,9 @@
 static bool
 act(struct call *c, struct db *db, const char *sql, int n, const char *const *params)
 {
-	PGresult *r = NULL;
-	bool ok = page_ask(c, db, sql, n, params, &r);
+	AUTO_CLEAR PGresult *r = NULL;
 
-	PQclear(r);
-	return ok;
+	return page_ask(c, db, sql, n, params, &r);
 }
 
 static bool
@@ -43,7 +41,7 @@ void
 page_act_tasks(struct call *c, struct db *db)
 {
 	const char *sql = sql_of(call_form(c, "action")), *params[1];
-	struct pgarray tasks = {0};
+	AUTO_ARRAY struct pgarray tasks = {0};
 	struct evkeyval *kv;
 	int n = 0;
 
@@ -57,14 +55,13 @@ page_act_tasks(struct call *c, struct db *db)
 		    c, 400, n == 0 ? "no task was chosen" : "there is no such action", "Go back and choose.");
 	else if (act(c, db, sql, 1, params))
 		page_back(c, "/tasks");
-	pgarray_fini(&tasks);
 }
 
 void
 page_act_signal(struct call *c, struct db *db)
 {
 	const char *params[3] = {NULL, call_form(c, "signal"), call_form(c, "payload")};
-	struct pgarray task = {0};
+	AUTO_ARRAY struct pgarray task = {0};
 
 	pgarray_text(&task, c->part[0]);
 	params[0] = pgarray_str(&task);
@@ -72,7 +69,6 @@ page_act_signal(struct call *c, struct db *db)
 		call_problem(c, 400, "the signal has no name", NULL);
 	else if (act(c, db, "cli_signal", 3, params))
 		page_back(c, "/tasks");
-	pgarray_fini(&task);
 }
 
 void
@@ -105,27 +101,23 @@ static bool
 set_limit(struct call *c, struct db *db, const char *key)
 {
 	static const char *const members[] = {"max_running", "per_second", "break_after", "break_for"};
-	struct buf limit = {0};
+	AUTO_BUF struct buf limit = {0};
 	const char *params[2] = {key, NULL};
-	bool ok;
 
 	for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
 		put_member(&limit, members[i], call_form(c, members[i]));
 	buf_addc(&limit, '}');
 	params[1] = buf_str(&limit);
-	ok = act(c, db, "serve_limit_set", 2, params);
-	buf_fini(&limit);
-	return ok;
+	return act(c, db, "serve_limit_set", 2, params);
 }
 
 /* sql returns a row when there was one of that name. */
 static bool
 drop(struct call *c, struct db *db, const char *sql, const char *name, const char *absent)
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	bool ok = page_ask(c, db, sql, 1, &name, &r), there = PQntuples(r) > 0;
 
-	PQclear(r);
 	if (ok && !there)
 		call_problem(c, 404, absent, NULL);
 	return ok && there;
@@ -184,9 +176,9 @@ page_act_all(struct call *c, struct db *db)
 void
 page_add(struct call *c, struct db *db)
 {
-	struct buf object = {0};
+	AUTO_BUF struct buf object = {0};
 	struct evkeyval *kv;
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	const char *params[2] = {NULL, c->traceparent};
 	char path[64];
 
@@ -207,8 +199,6 @@ page_add(struct call *c, struct db *db)
 		snprintf(path, sizeof path, "/tasks/%lld", (long long)db_int64(r, 0, 0));
 		page_back(c, path);
 	}
-	PQclear(r);
-	buf_fini(&object);
 }
 
 /* The next page finds out whether it is valid. */

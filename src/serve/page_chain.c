@@ -68,12 +68,11 @@ static void
 put_some(
     struct call *c, const PGresult *links, bool (*is)(const PGresult *, int, const int *), const int *span)
 {
-	PGresult *some = links_where(links, is, span);
+	AUTO_CLEAR PGresult *some = links_where(links, is, span);
 
 	page_table(c, some, some == NULL ? 0 : PQntuples(some), "None.", false);
 	if (some != NULL && PQntuples(some) == LINKS_SHOWN)
 		buf_adds(&c->out, "<p class=\"dim\">The first hundred.</p>\n");
-	PQclear(some);
 }
 
 static int
@@ -115,7 +114,7 @@ void
 page_chain(struct call *c, struct db *db)
 {
 	const char *name[] = {c->part[0]}, *asked = call_query(c, "run");
-	PGresult *id = NULL, *runs = NULL, *links = NULL;
+	AUTO_CLEAR PGresult *id = NULL, *runs = NULL, *links = NULL;
 
 	if (page_ask(c, db, "cli_id", 1, name, &id)) {
 		const char *task[] = {db_text(id, 0, 0), "20"};
@@ -133,7 +132,4 @@ page_chain(struct call *c, struct db *db)
 				put_page(c, task[0], runs, links, run == NULL ? "" : run);
 		}
 	}
-	PQclear(id);
-	PQclear(runs);
-	PQclear(links);
 }

@@ -102,10 +102,10 @@ page_tasks(struct call *c, struct db *db)
 	    "waiting", "scheduled", "claimed", "running", "parked", "done", "cancelled", "skipped", NULL};
 	static const struct filter filters[] = {{"q", "Name", NULL}, {"status", "Status", statuses},
 	    {"kind", "Kind", NULL}, {"node", "Node", NULL}, {"source", "Source", NULL}, {NULL, NULL, NULL}};
-	char *like = pattern_of(call_query(c, "q"));
+	AUTO_FREE char *like = pattern_of(call_query(c, "q"));
 	const char *params[] = {call_query(c, "status"), call_query(c, "kind"), like, NULL,
 	    call_query(c, "node"), call_query(c, "source"), call_query(c, "cursor"), "51"};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 
 	if (page_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
 		begin_list(c, "Tasks", filters);
@@ -117,8 +117,6 @@ page_tasks(struct call *c, struct db *db)
 		put_next_page(c, r);
 		page_end(c);
 	}
-	PQclear(r);
-	free(like);
 }
 
 void
@@ -131,7 +129,7 @@ page_history(struct call *c, struct db *db)
 	const char *params[] = {call_query(c, "task"), call_query(c, "outcome"), like, NULL,
 	    call_query(c, "node"), NULL, NULL, NULL, call_moment(c, "started_since", since),
 	    call_moment(c, "started_until", until), call_query(c, "cursor"), "51"};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 
 	if (page_ask_shared(c, db, "serve_runs_page", 12, params, &r)) {
 		begin_list(c, "History", filters);
@@ -139,7 +137,6 @@ page_history(struct call *c, struct db *db)
 		put_next_page(c, r);
 		page_end(c);
 	}
-	PQclear(r);
 	free(like);
 }
 
@@ -149,7 +146,7 @@ page_late(struct call *c, struct db *db)
 	long behind = call_query(c, "cursor") == NULL ? 0 : strtol(call_query(c, "cursor"), NULL, 10);
 	char after[24];
 	const char *params[] = {LATE_MAX, after, "51"};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 
 	snprintf(after, sizeof after, "%ld", behind);
 	if (page_ask_shared(c, db, "serve_late", 3, params, &r)) {
@@ -158,14 +155,13 @@ page_late(struct call *c, struct db *db)
 		put_next_page(c, r);
 		page_end(c);
 	}
-	PQclear(r);
 }
 
 static void
 put_all(struct call *c, struct db *db, const char *title, const char *sql, const char *nothing)
 {
 	const char *params[] = {"200"};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 
 	if (page_ask_shared(c, db, sql, 1, params, &r)) {
 		page_begin(c, title, true);
@@ -174,7 +170,6 @@ put_all(struct call *c, struct db *db, const char *title, const char *sql, const
 			buf_adds(&c->out, "<p class=\"dim\">The first 200.</p>\n");
 		page_end(c);
 	}
-	PQclear(r);
 }
 
 void

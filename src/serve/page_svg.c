@@ -54,7 +54,7 @@ put_class(struct buf *out, const char *word)
 static void
 put_name(struct buf *out, const char *name)
 {
-	struct buf cut = {0};
+	AUTO_BUF struct buf cut = {0};
 	int n = 0;
 
 	for (; *name != '\0' && n <= NAME_MAX; name++) {
@@ -63,7 +63,6 @@ put_name(struct buf *out, const char *name)
 			buf_addc(&cut, *name);
 	}
 	html_text(out, buf_str(&cut));
-	buf_fini(&cut);
 }
 
 /* Where the link of that id is, or -1. */

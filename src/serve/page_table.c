@@ -24,13 +24,12 @@ static void
 put_first(struct buf *out, const char *value, size_t most)
 {
 	size_t n = strnlen(value, most + 1);
-	char *copy;
+	AUTO_FREE char *copy = NULL;
 
 	for (n = n > most ? most : n; n > 0 && (value[n] & 0xc0) == 0x80; n--)
 		;
 	copy = xmemdup0(value, n);
 	html_text(out, copy);
-	free(copy);
 }
 
 /* "2026-11-22 03:00:00.123456+00": the page says once which zone that is, and to the second is enough. */
@@ -116,7 +115,7 @@ static void
 put_cut(struct call *c, const PGresult *r, int row, const char *value)
 {
 	int id = PQfnumber(r, "id") < 0 ? PQfnumber(r, "task_id") : PQfnumber(r, "id");
-	struct buf path = {0};
+	AUTO_BUF struct buf path = {0};
 
 	if (!put_run_path(&path, r, row) && id >= 0)
 		buf_addf(&path, "/tasks/%s", db_text(r, row, id));
@@ -125,7 +124,6 @@ put_cut(struct call *c, const PGresult *r, int row, const char *value)
 	    path.len > 0 ? "\" aria-label=\"all of it\"" : "");
 	put_first(&c->out, value, TITLE_MAX);
 	buf_addf(&c->out, "\">…</%s>", path.len > 0 ? "a" : "span");
-	buf_fini(&path);
 }
 
 static void

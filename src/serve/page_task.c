@@ -93,11 +93,10 @@ put_actions(struct call *c, const char *id, const char *kind)
 static void
 begin_field(struct call *c, const PGresult *fields, const char *action, const char *label)
 {
-	struct buf path = {0};
+	AUTO_BUF struct buf path = {0};
 
 	buf_addf(&path, "/tasks/%s/%s", field(fields, "id"), action);
 	page_form(c, buf_str(&path), "inline");
-	buf_fini(&path);
 	buf_adds(&c->out, "<input type=\"hidden\" name=\"back\" value=\"");
 	html_text(&c->out, c->uri);
 	buf_addf(&c->out, "\"><label>%s</label>", label);
@@ -106,13 +105,12 @@ begin_field(struct call *c, const PGresult *fields, const char *action, const ch
 static void
 put_signal(struct call *c, const PGresult *fields, const char *name)
 {
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 
 	begin_field(c, fields, "signal", "JSON for the run <input name=\"payload\" placeholder=\"null\">");
 	buf_addf(&text, "send signal %s", name);
 	page_button(c, "signal", name, buf_str(&text));
 	buf_adds(&c->out, "</form>\n");
-	buf_fini(&text);
 }
 
 /* For a receiver that will not call back. */
@@ -141,13 +139,12 @@ static void
 put_title(struct call *c, const PGresult *fields)
 {
 	const char *name = *field(fields, "name") != '\0' ? field(fields, "name") : field(fields, "key");
-	struct buf title = {0};
+	AUTO_BUF struct buf title = {0};
 
 	buf_addf(&title, "Task %s", field(fields, "id"));
 	if (*name != '\0')
 		buf_addf(&title, ": %s", name);
 	page_begin(c, buf_str(&title), true);
-	buf_fini(&title);
 }
 
 static void
@@ -219,7 +216,7 @@ static bool
 ask_fields(struct call *c, struct db *db, struct parts *p)
 {
 	const char *name[] = {c->part[0]}, *id[1];
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	enum rc rc;
 	bool ok = page_ask(c, db, "cli_id", 1, name, &r);
@@ -231,7 +228,6 @@ ask_fields(struct call *c, struct db *db, struct parts *p)
 			call_failed(c, rc, &err);
 		ok = rc == RC_OK;
 	}
-	PQclear(r);
 	return ok;
 }
 
@@ -259,9 +255,9 @@ void
 page_run(struct call *c, struct db *db)
 {
 	const char *which[] = {c->part[0], c->part[1]};
-	struct buf title = {0};
+	AUTO_BUF struct buf title = {0};
 	struct err err = {0};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_fields(db, "serve_run", 2, which, &r, &err);
 
 	if (rc != RC_OK) {
@@ -277,8 +273,6 @@ page_run(struct call *c, struct db *db)
 		put_block(c, "Output", field(r, "output"));
 		page_end(c);
 	}
-	PQclear(r);
-	buf_fini(&title);
 }
 
 /* The search in the header: one task by its id, key or name, or the list of those with such a name. */
@@ -286,9 +280,9 @@ void
 page_find(struct call *c, struct db *db)
 {
 	const char *name[] = {call_query(c, "q")};
-	struct buf path = {0};
+	AUTO_BUF struct buf path = {0};
 	struct err err = {0};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = name[0] == NULL ? RC_BAD : db_query(db, sql_text("cli_id"), 1, name, &r, &err);
 
 	if (rc == RC_OK) {
@@ -301,6 +295,4 @@ page_find(struct call *c, struct db *db)
 		call_failed(c, rc, &err);
 	else
 		page_back(c, buf_str(&path));
-	PQclear(r);
-	buf_fini(&path);
 }

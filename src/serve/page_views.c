@@ -19,7 +19,7 @@ page_option(struct buf *o, const char *value, const char *label, const char *cho
 static void
 put_node_form(struct call *c, const char *name)
 {
-	struct buf path = {0};
+	AUTO_BUF struct buf path = {0};
 
 	buf_adds(&path, "/nodes/");
 	html_url(&path, name);
@@ -29,14 +29,13 @@ put_node_form(struct call *c, const char *name)
 	page_button(c, "action", "drain", "Drain");
 	page_button(c, "action", "undrain", "Undrain");
 	buf_adds(&c->out, "</form>\n");
-	buf_fini(&path);
 }
 
 static void
 nodes(struct call *c, struct db *db)
 {
 	static const char *const all[] = {NULL};
-	PGresult *r = NULL, *speed = NULL, *lost = NULL;
+	AUTO_CLEAR PGresult *r = NULL, *speed = NULL, *lost = NULL;
 
 	if (page_ask_shared(c, db, "cli_nodes", 1, all, &r) &&
 	    page_ask_shared(c, db, "serve_speed", 0, NULL, &speed) &&
@@ -55,16 +54,13 @@ nodes(struct call *c, struct db *db)
 		}
 		page_end(c);
 	}
-	PQclear(speed);
-	PQclear(lost);
-	PQclear(r);
 }
 
 static void
 chains(struct call *c, struct db *db)
 {
 	const char *params[] = {"200"};
-	PGresult *r = NULL, *batches = NULL;
+	AUTO_CLEAR PGresult *r = NULL, *batches = NULL;
 
 	if (page_ask_shared(c, db, "serve_chains", 1, params, &r) &&
 	    page_ask_shared(c, db, "cli_batches", 0, NULL, &batches)) {
@@ -74,15 +70,13 @@ chains(struct call *c, struct db *db)
 		page_table(c, batches, PQntuples(batches), "No batch is open.", false);
 		page_end(c);
 	}
-	PQclear(batches);
-	PQclear(r);
 }
 
 static void
 limits(struct call *c, struct db *db)
 {
 	const char *params[] = {NULL};
-	PGresult *r = NULL, *users = NULL;
+	AUTO_CLEAR PGresult *r = NULL, *users = NULL;
 
 	if (page_ask_shared(c, db, "cli_limits", 1, params, &r) &&
 	    page_ask_shared(c, db, "serve_limit_users", 0, NULL, &users)) {
@@ -108,15 +102,13 @@ limits(struct call *c, struct db *db)
 		buf_adds(&c->out, "</form>\n");
 		page_end(c);
 	}
-	PQclear(users);
-	PQclear(r);
 }
 
 /* One that is on, or comes again. */
 static void
 put_end_form(struct call *c, const char *name)
 {
-	struct buf label = {0};
+	AUTO_BUF struct buf label = {0};
 
 	page_form(c, "/blackouts", "inline");
 	buf_adds(&c->out, "<input type=\"hidden\" name=\"name\" value=\"");
@@ -125,7 +117,6 @@ put_end_form(struct call *c, const char *name)
 	buf_addf(&label, "End %s", name);
 	page_button(c, "action", "end", buf_str(&label));
 	buf_adds(&c->out, "</form>\n");
-	buf_fini(&label);
 }
 
 static void
@@ -154,7 +145,7 @@ static void
 blackouts(struct call *c, struct db *db)
 {
 	const char *params[] = {NULL};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 
 	if (page_ask_shared(c, db, "cli_blackouts", 1, params, &r)) {
 		page_begin(c, "Blackouts", true);
@@ -166,7 +157,6 @@ blackouts(struct call *c, struct db *db)
 		put_blackout_form(c);
 		page_end(c);
 	}
-	PQclear(r);
 }
 
 static void

@@ -67,7 +67,7 @@ put_path(struct call *c, struct buf *out, const char *path, const char *and)
 {
 	const char *zone = call_query(c, "timezone");
 	size_t n = strcspn(path, "\""), part = strcspn(path, "\"#");
-	char *copy = xmemdup0(path, part);
+	AUTO_FREE char *copy = xmemdup0(path, part);
 
 	if (strncmp(path, "/static/", 8) == 0)
 		zone = NULL;
@@ -79,7 +79,6 @@ put_path(struct call *c, struct buf *out, const char *path, const char *and)
 		html_url(out, zone);
 	}
 	buf_add(out, path + part, n - part);
-	free(copy);
 	return path + n;
 }
 

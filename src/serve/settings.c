@@ -162,12 +162,12 @@ char *
 serve_login(const struct serve_settings *s, size_t database, int role)
 {
 	const struct serve_role *r = role < 0 ? NULL : &s->roles[role];
-	char *service = r != NULL && r->dsn == NULL ? xasprintf("service='%.200s'", r->service) : NULL;
+	AUTO_FREE char *service =
+	    r != NULL && r->dsn == NULL ? xasprintf("service='%.200s'", r->service) : NULL;
 	const char *own = r == NULL ? s->dsn : r->dsn != NULL ? r->dsn : service;
 	char *login =
 	    database == 0 ? xstrdup(own == NULL ? "" : own) : dsn_over(own, s->databases[database - 1].dsn);
 
-	free(service);
 	return login;
 }
 

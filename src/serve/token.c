@@ -21,7 +21,7 @@ bool
 token_settle(struct call *c, struct db *own)
 {
 	const char *params[] = {c->token};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	bool ok = false;
 	enum rc rc = db_query(own, sql_text("serve_token"), 1, params, &r, &err);
@@ -32,6 +32,5 @@ token_settle(struct call *c, struct db *own)
 		call_problem(c, 401, "this token is not valid, or no longer", NULL);
 	else
 		ok = take_role(c, db_text(r, 0, 0));
-	PQclear(r);
 	return ok;
 }

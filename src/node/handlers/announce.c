@@ -81,15 +81,13 @@ add_text(struct buf *b, const char *name, const char *text)
 static void
 add_command(struct buf *b, const struct pool_setup *set)
 {
-	struct buf words = {0};
+	AUTO_BUF struct buf words = {0};
 
 	for (size_t i = 0; set->argv[i] != NULL; i++)
 		buf_addf(&words, "%s%s", i == 0 ? "" : " ", set->argv[i]);
-	char *text = text_printable(buf_str(&words), words.len, 300);
+	AUTO_FREE char *text = text_printable(buf_str(&words), words.len, 300);
 
 	add_text(b, "command", text);
-	free(text);
-	buf_fini(&words);
 }
 
 static void
@@ -128,12 +126,11 @@ print_news(struct handlers *h, struct buf *b)
 static enum rc
 announce(struct handlers *h, struct db *db, struct err *err)
 {
-	struct buf text = {0};
+	AUTO_BUF struct buf text = {0};
 	enum rc rc;
 
 	print_news(h, &text);
 	rc = store_node_pools(db, atomic_load(&h->node->node_id), buf_str(&text), err);
-	buf_fini(&text);
 	return rc;
 }
 
@@ -141,7 +138,7 @@ void *
 handlers_announce_main(void *arg)
 {
 	struct handlers *h = arg;
-	struct db *db = node_db(h->node, "announce");
+	AUTO_DB struct db *db = node_db(h->node, "announce");
 	struct backoff backoff;
 	int64_t used_us = clock_mono_us(), next_us = CLOCK_NEVER;
 
@@ -166,6 +163,5 @@ handlers_announce_main(void *arg)
 			log_warn("announce", "error=\"%s\"", err.text);
 		next_us = clock_mono_us() + backoff_next_us(&backoff);
 	}
-	db_destroy(&db);
 	return NULL;
 }

@@ -34,7 +34,7 @@ heartbeat_fitness_open(struct heartbeat *h, struct err *err)
 static int64_t
 ask(struct heartbeat *h, const struct cluster *c, const struct work *work)
 {
-	struct pgrab_node *nodes = xcalloc(c->view.n_nodes, sizeof *nodes);
+	AUTO_FREE struct pgrab_node *nodes = xcalloc(c->view.n_nodes, sizeof *nodes);
 	struct pgrab_work own[WORK_KINDS];
 	struct pgrab_cluster view = c->view;
 	int64_t fitness;
@@ -47,7 +47,6 @@ ask(struct heartbeat *h, const struct cluster *c, const struct work *work)
 	nodes[view.self].memory_free = machine_memory_free(&h->machine);
 	view.nodes = nodes;
 	fitness = strategy_fitness(h->strategy, &view, h->why, sizeof h->why);
-	free(nodes);
 	return fitness;
 }
 

@@ -58,10 +58,9 @@ words(const char *list)
 	size_t n;
 
 	while (next_word(&at, &word, &n)) {
-		char *one = xmemdup0(word, n);
+		AUTO_FREE char *one = xmemdup0(word, n);
 
 		cJSON_AddItemToArray(array, cJSON_CreateString(one));
-		free(one);
 	}
 	return array;
 }
@@ -160,13 +159,12 @@ enum rc
 owners_try(const struct owners *o, size_t i, const struct exec_env *env, struct err *err)
 {
 	const struct exec_login *l = &o->login[i];
-	struct db *db = db_create(l->dsn, "pgrab start", CALL_US);
+	AUTO_DB struct db *db = db_create(l->dsn, "pgrab start", CALL_US);
 	struct login login;
 	enum rc rc = exec_login_check(db, env, l->owner, &login, err);
 
 	if (rc != RC_OK)
 		err_prefix(err, "[owner %s]", l->owner);
-	db_destroy(&db);
 	return rc;
 }
 
@@ -186,7 +184,7 @@ keep_text(struct owners *o, const char *text)
 static void
 write_names(struct owners *o)
 {
-	struct pgarray all = {0}, others = {0};
+	AUTO_ARRAY struct pgarray all = {0}, others = {0};
 
 	pgarray_text(&all, o->role);
 	for (size_t i = 0; i < o->n_logins; i++) {
@@ -197,8 +195,6 @@ write_names(struct owners *o)
 	}
 	atomic_store(&o->all, keep_text(o, pgarray_str(&all)));
 	atomic_store(&o->others, keep_text(o, pgarray_str(&others)));
-	pgarray_fini(&all);
-	pgarray_fini(&others);
 }
 
 void
@@ -264,19 +260,18 @@ static void
 end_one(const struct exec_login *l, const char *pid, const char *app)
 {
 	const char *params[] = {pid, app};
-	struct db *db = db_create(l->dsn, "pgrab sql-end", CALL_US);
+	AUTO_DB struct db *db = db_create(l->dsn, "pgrab sql-end", CALL_US);
 	struct err err = {0};
 
 	if (db_query(db, sql_text("orphan_end"), 2, params, NULL, &err) != RC_OK)
 		log_warn("sql_not_ended", "owner=%s pid=%s error=\"%s\"", l->owner, pid, err.text);
-	db_destroy(&db);
 }
 
 void
 owners_end_orphans(const struct owners *o, struct db *db)
 {
 	const char *params[] = {owners_others(o)};
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	struct err ignored;
 
 	if (o->n_logins > 0 &&
@@ -288,5 +283,4 @@ owners_end_orphans(const struct owners *o, struct db *db)
 			}
 		}
 	}
-	PQclear(res);
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/log.h"
 #include "node/context.h"
 #include "node/recover/private.h"
@@ -70,7 +71,7 @@ bool
 recover_sweep(struct recover *r, int64_t incarnation)
 {
 	struct sweep s = {.r = r, .done = true};
-	struct lost *lost = NULL;
+	AUTO_FREE struct lost *lost = NULL;
 	struct err err = {0};
 	int64_t sql_kept = 0;
 	size_t n = 0;
@@ -86,7 +87,6 @@ recover_sweep(struct recover *r, int64_t incarnation)
 		s.lost = lost + from;
 		sweep_one(&s, to - from);
 	}
-	free(lost);
 	if (sql_kept > 0)
 		log_warn("sql_not_ended", "backends=%" PRId64 " hint=\"%s\"", sql_kept,
 		    "their tasks wait until a role that has the right ends them");

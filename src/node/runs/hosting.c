@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/secret.h"
@@ -44,11 +45,10 @@ static void
 host_log(void *ctx, const char *text)
 {
 	struct hosting *h = ctx;
-	char *line = text_printable(text, strlen(text), 1000);
+	AUTO_FREE char *line = text_printable(text, strlen(text), 1000);
 
 	secret_hide(h->run, line);
 	log_info("executor", "task=%" PRId64 " kind=%s text=\"%s\"", h->run->id, h->run->task.kind, line);
-	free(line);
 }
 
 static void

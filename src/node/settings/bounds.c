@@ -40,7 +40,7 @@ settings_bounds(const struct settings *s, struct bounds_list *out, struct err *e
 	    .job_umask = s->job_umask,
 	    .job_nice = (int)s->job_nice,
 	    .allow_root = s->allow_root};
-	struct bounds_texts *texts = xcalloc(s->n_owners + 1, sizeof *texts);
+	AUTO_FREE struct bounds_texts *texts = xcalloc(s->n_owners + 1, sizeof *texts);
 	enum rc rc;
 
 	texts[0] =
@@ -59,6 +59,5 @@ settings_bounds(const struct settings *s, struct bounds_list *out, struct err *e
 	rc = bounds_make(out, &common, texts, s->n_owners + 1, err);
 	if (rc == RC_OK)
 		rc = check_root(s, out, err);
-	free(texts);
 	return rc;
 }

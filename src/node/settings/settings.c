@@ -229,14 +229,12 @@ check_file(
 static enum rc
 read_file(struct settings *s, const char *file, struct err *err)
 {
-	char *dsn = s->dsn == NULL ? NULL : xstrdup(s->dsn);
-	char *listen_dsn = s->listen_dsn == NULL ? NULL : xstrdup(s->listen_dsn);
+	AUTO_FREE char *dsn = s->dsn == NULL ? NULL : xstrdup(s->dsn);
+	AUTO_FREE char *listen_dsn = s->listen_dsn == NULL ? NULL : xstrdup(s->listen_dsn);
 	enum rc rc = option_read_file(settings_keys, settings_sections, s, file, err);
 
 	if (rc == RC_OK)
 		rc = check_file(s, file, dsn, listen_dsn, err);
-	free(dsn);
-	free(listen_dsn);
 	return rc;
 }
 
@@ -279,7 +277,7 @@ copy_flags(int argc, char **argv)
 enum rc
 settings_load(int argc, char **argv, struct settings *out, bool *help_out, struct err *err)
 {
-	char *json = NULL;
+	AUTO_FREE char *json = NULL;
 	enum rc rc;
 
 	memset(out, 0, sizeof *out);
@@ -297,7 +295,6 @@ settings_load(int argc, char **argv, struct settings *out, bool *help_out, struc
 		if (rc == RC_OK)
 			rc = settings_labels_json(out->labels, &json, err);
 	}
-	free(json);
 	return rc;
 }
 
