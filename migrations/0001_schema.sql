@@ -1271,8 +1271,8 @@ comment on column pgrab.duty.about is 'For strays: the server and the timeline t
 comment on column pgrab.duty.next_id is
   'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
 insert into pgrab.duty (duty)
-values ('blackouts'), ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'), ('overdue'),
-  ('quotas'), ('slow'), ('strays'), ('upkeep'), ('waiting');
+values ('batches'), ('blackouts'), ('calendars'), ('chains'), ('lanes'), ('limit_audit'), ('limits'),
+  ('overdue'), ('quotas'), ('slow'), ('strays'), ('upkeep'), ('waiting');
 
 create table pgrab.edge (
   parent_id bigint not null,

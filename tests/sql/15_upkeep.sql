@@ -1,7 +1,7 @@
 -- Upkeep: the days of the history; nodes and lanes that are gone.
 begin;
 \ir nodes.inc
-select plan(32);
+select plan(33);
 set local timezone = 'UTC';
 create function pg_temp.day(p_days integer) returns text language sql as $$
   select 'run_' || to_char(
@@ -125,6 +125,13 @@ select is(pgrab_internal.day_drop('run_' || to_char(pgrab_internal.today() - 100
   pgrab_internal.today() - 100, 10), false, 'a day of which something is kept stays');
 select is((select count(*) from pgrab.run where task_id in (900, 901)), 16::bigint,
   'the rest goes in slices');
+
+-- ---------------------------------------------------------------------------------------------------- duties
+select is((select array_agg(distinct m.name[1])
+  from pg_proc p cross join regexp_matches(p.prosrc, 'duty_take\(''(\w+)''', 'g') m(name)
+  where p.pronamespace = 'pgrab_internal'::regnamespace
+    and not exists (select from pgrab.duty d where d.duty = m.name[1])), null,
+  'each duty has a row, without which nobody would ever do it');
 
 select * from finish();
 rollback;

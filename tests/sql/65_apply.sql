@@ -1,6 +1,6 @@
 -- A file of tasks: what it says is made so, and made so again it changes nothing.
 begin;
-select plan(35);
+select plan(39);
 set local timezone = 'UTC';
 
 -- Each task: its key, and what a person may have written.
@@ -110,6 +110,22 @@ select is((select count(*) from pgrab.task where key in ('x', 'y')), 0::bigint,
 select is(pgrab.apply('[{"key": "mine", "kind": "noop"}]', 'etl'), 1::bigint,
   'a task without a source may be taken into one');
 select is((select t.source from pgrab.task t where t.key = 'mine'), 'etl', 'and belongs to it then');
+
+-- ---------------------------------------------------------------------------------------------------- quotas
+create function pg_temp.quotas(p_more text) returns bigint language sql as $$
+  select pgrab.apply(format('{"tasks": [], "quotas": [{"owner": "%s", "max_tasks": 10, "when_full": "hold"},
+    {"share_key": "c*", "max_running": 2%s}]}', current_user, p_more)::jsonb) $$;
+select pg_temp.quotas('');
+select is((select string_agg(concat_ws(' ', q.share_key, q.max_tasks, q.max_running, q.when_full), ', '
+    order by q.id) from pgrab.quota q), '10 hold, c* 2 refuse', 'quotas are made what the file says');
+delete from pgrab.event;
+select pg_temp.quotas('');
+select is((select count(*) from pgrab.event), 0::bigint, 'a second time nothing changes');
+select pg_temp.quotas(', "max_bytes": 100');
+select is((select q.max_bytes from pgrab.quota q where q.share_key = 'c*'), 100, 'and what is edited does');
+select is(pgrab.export() -> 'quotas' -> 1,
+  '{"share_key": "c*", "max_running": 2, "max_bytes": 100, "when_full": "refuse"}',
+  'export writes such a file');
 
 select * from finish();
 rollback;
