@@ -185,12 +185,12 @@ outbuf_text_of(const struct outbuf *o, size_t *unbroken_out)
 {
 	size_t limit = o->head_max + o->tail_max, n = o->head.len + o->tail_len;
 	size_t head, from, tail, head_end = outbuf_truncated(o) ? o->head.len : n;
-	char *raw = kept_bytes(o);
+	AUTO_FREE char *raw = kept_bytes(o);
 	struct buf b = {0};
 
 	if (!outbuf_truncated(o) && print(&b, raw, n, limit) == n) {
 		*unbroken_out = b.len;
-		goto out;
+		return buf_steal(&b);
 	}
 	buf_reset(&b);
 	head = print(&b, raw, head_end, (limit - NOTE_BYTES) / 2);
@@ -201,8 +201,6 @@ outbuf_text_of(const struct outbuf *o, size_t *unbroken_out)
 	*unbroken_out = b.len;
 	print(&b, raw + tail, n - tail, limit - b.len);
 	*unbroken_out = b.len - *unbroken_out;
-out:
-	free(raw);
 	return buf_steal(&b);
 }
 

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A local variable so marked is released when its scope is left, whichever way: AUTO_FREE, AUTO_BUF,
- * AUTO_CLEAR and the like stand where their types are. */
+/* Local variables so marked (all of a declaration) are released when their scope is left, whichever way:
+ * AUTO_FREE, AUTO_BUF, AUTO_CLEAR and the like stand where their types are. */
 #define AUTO(release)        __attribute__((cleanup(release)))
 #define CHECKED              __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, va) __attribute__((format(printf, fmt, va)))

@@ -52,12 +52,12 @@ all_open(struct cli *c, const char *file)
 	a->n = a->set.n_databases + 1;
 	a->one = xcalloc(a->n, sizeof *a->one);
 	for (size_t i = 0; i < a->n; i++) {
-		char *login = serve_login(&a->set, i, -1), app[64];
+		AUTO_FREE char *login = serve_login(&a->set, i, -1);
+		char app[64];
 
 		snprintf(app, sizeof app, "pgrab %s", c->cmd->name);
 		a->one[i].name = serve_database_name(&a->set, i);
 		a->one[i].db = db_create(login, app, PATIENCE_US);
-		free(login);
 	}
 	return a;
 }
@@ -213,7 +213,7 @@ all_list(struct cli *c, const char *file, const char *sql, int n_params, const c
     const char *nothing)
 {
 	struct all *a = all_open(c, file);
-	PGresult *r;
+	AUTO_CLEAR PGresult *r = NULL;
 	int code = CLI_DONE;
 
 	if (a == NULL)
@@ -223,7 +223,6 @@ all_list(struct cli *c, const char *file, const char *sql, int n_params, const c
 		print(r, c->common->json, nothing);
 	if (*all_away(a) != '\0')
 		code = cli_failed(c, "%s", all_away(a));
-	PQclear(r);
 	all_close(&a);
 	return code;
 }

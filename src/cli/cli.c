@@ -150,13 +150,12 @@ cli_time(const char *given, struct cli_time *t)
 int
 cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE])
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_id", 1, &text, &r, &c->err);
 
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	snprintf(id, CLI_ID_SIZE, "%s", db_text(r, 0, 0));
-	PQclear(r);
 	return CLI_DONE;
 }
 

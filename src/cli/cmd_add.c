@@ -287,7 +287,7 @@ refused(struct cli *c, enum rc rc)
 static int
 insert(struct cli *c, const struct columns *v)
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = store_add(cli_db(c, CLI_DEADLINE_US), v->value, v->n, &r, &c->err);
 
 	if (rc == RC_BAD && strcmp(c->err.sqlstate, "23505") == 0)
@@ -296,7 +296,6 @@ insert(struct cli *c, const struct columns *v)
 	if (rc != RC_OK)
 		return refused(c, rc);
 	print_task(c, r);
-	PQclear(r);
 	return CLI_DONE;
 }
 
@@ -338,7 +337,7 @@ const struct command cmd_add = {
 static int
 edit(struct cli *c, const char *id, const struct columns *v)
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = store_edit(cli_db(c, CLI_DEADLINE_US), id, v->value, v->n, &r, &c->err);
 	int code = CLI_DONE;
 
@@ -348,7 +347,6 @@ edit(struct cli *c, const char *id, const struct columns *v)
 		code = cli_absent(c, "task %s is not live: only its history is left", id);
 	else
 		print_task(c, r);
-	PQclear(r);
 	return code;
 }
 

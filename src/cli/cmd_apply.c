@@ -145,13 +145,12 @@ run_export(struct cli *c)
 {
 	const struct options *o = c->options;
 	const char *params[] = {o->source};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_export", 1, params, &r, &c->err);
 
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	text_put_json(db_text(r, 0, 0));
-	PQclear(r);
 	return CLI_DONE;
 }
 

@@ -41,7 +41,7 @@ add(struct cli *c, const struct options *o)
 {
 	const char *params[] = {o->name, c->operands[1], o->schedule, o->from, o->timezone, o->task_like,
 	    o->source, o->owner, o->skip ? "skip" : "hold", o->note};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc;
 	int code;
 
@@ -57,7 +57,6 @@ add(struct cli *c, const struct options *o)
 	} else {
 		code = cli_fail(c, rc, NULL);
 	}
-	PQclear(r);
 	return code;
 }
 
@@ -65,11 +64,10 @@ static int
 drop(struct cli *c)
 {
 	const char *params[] = {c->operands[1]};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_blackout_remove", 1, params, &r, &c->err);
 	int n = rc == RC_OK ? PQntuples(r) : 0;
 
-	PQclear(r);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	return n > 0 ? cli_list(c, "cli_blackouts", 1, params, "It is gone.")

@@ -35,7 +35,7 @@ member(const cJSON *object, const char *name)
 static void
 put_list(const struct cli *c, const char *name, cJSON *list)
 {
-	struct buf out = {0};
+	AUTO_BUF struct buf out = {0};
 	const cJSON *one;
 
 	if (!c->common->json)
@@ -57,7 +57,6 @@ put_list(const struct cli *c, const char *name, cJSON *list)
 	if (c->common->json) {
 		buf_addc(&out, ']');
 		text_put_json(buf_str(&out));
-		buf_fini(&out);
 	} else {
 		text_put(&out);
 	}
@@ -81,7 +80,7 @@ run_executor(struct cli *c)
 {
 	struct exec_set *files = NULL;
 	const struct pgrab_executor *x;
-	struct buf paths = {0};
+	AUTO_BUF struct buf paths = {0};
 	cJSON *list;
 	enum rc rc;
 
@@ -90,7 +89,6 @@ run_executor(struct cli *c)
 	for (int i = 1; i < c->n_operands; i++)
 		buf_addf(&paths, "%s,", c->operands[i]);
 	rc = exec_set_create("", buf_str(&paths), &files, &c->err);
-	buf_fini(&paths);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	list = cJSON_CreateArray();

@@ -38,21 +38,17 @@ set_days(struct cli *c, const char *sql, const char *days, const char *open, con
 	const char *dots = strstr(days, "..");
 	char first[64];
 	const char *params[] = {c->operands[0], first, dots != NULL ? dots + 2 : first, open, note};
-	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc;
 
 	snprintf(
 	    first, sizeof first, "%.*s", (int)(dots != NULL ? (size_t)(dots - days) : strlen(days)), days);
-	rc = report_rows(cli_db(c, CLI_DEADLINE_US), sql, open != NULL ? 5 : 3, params, &r, &c->err);
-	return rc;
+	return report_rows(cli_db(c, CLI_DEADLINE_US), sql, open != NULL ? 5 : 3, params, NULL, &c->err);
 }
 
 static enum rc
 set(struct cli *c, const struct options *o)
 {
 	const char *params[] = {c->operands[0], o->closed_weekdays};
-	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_calendar_set", 2, params, &r, &c->err);
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_calendar_set", 2, params, NULL, &c->err);
 
 	if (rc == RC_OK && o->close != NULL)
 		rc = set_days(c, "cli_calendar_day", o->close, "false", o->note);

@@ -161,7 +161,7 @@ bool
 import_add(struct import *m, cJSON *task, const char *place)
 {
 	cJSON *key = cJSON_GetObjectItemCaseSensitive(task, "key");
-	struct buf numbered = {0};
+	AUTO_BUF struct buf numbered = {0};
 	struct key *first;
 	bool is_new;
 
@@ -187,7 +187,6 @@ import_add(struct import *m, cJSON *task, const char *place)
 	cJSON_SetValuestring(key, buf_str(&numbered));
 	cJSON_AddItemToArray(m->tasks, task);
 	cJSON_AddItemToArray(m->places, cJSON_CreateString(place));
-	buf_fini(&numbered);
 	return true;
 }
 
@@ -243,7 +242,6 @@ fault_of(struct import *m, const cJSON *task, const cJSON *refused, enum rc *rc_
 	const cJSON *parent = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(task, "parents"), 0);
 	const char *params[] = {cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "schedule")),
 	    cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "timezone")), NULL, NULL, "skip"};
-	PGresult *r = NULL;
 
 	if (why != NULL)
 		return why;
@@ -251,8 +249,7 @@ fault_of(struct import *m, const cJSON *task, const cJSON *refused, enum rc *rc_
 		return is_key_of(refused, cJSON_GetStringValue(parent)) ? "its parent is left out" : NULL;
 	if (params[0] == NULL || *rc_out != RC_OK)
 		return NULL;
-	*rc_out = report_rows(cli_db(m->c, CLI_DEADLINE_US), "cli_next_check", 5, params, &r, &m->c->err);
-	PQclear(r);
+	*rc_out = report_rows(cli_db(m->c, CLI_DEADLINE_US), "cli_next_check", 5, params, NULL, &m->c->err);
 	if (*rc_out == RC_OK || strcmp(m->c->err.sqlstate, "22023") != 0)
 		return NULL;
 	*rc_out = RC_OK;
@@ -274,7 +271,7 @@ check_all(struct import *m)
 	     task = next, place = next_place) {
 		const char *key = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(task, "key"));
 		const char *why = fault_of(m, task, refused, &rc);
-		struct buf what = {0};
+		AUTO_BUF struct buf what = {0};
 
 		next = task->next;
 		next_place = place->next;
@@ -285,7 +282,6 @@ check_all(struct import *m)
 			continue;
 		buf_addf(&what, "%s, task '%s',", cJSON_GetStringValue(place), key);
 		import_leave_out(m, buf_str(&what), why);
-		buf_fini(&what);
 		cJSON_AddItemToArray(refused, cJSON_CreateString(key));
 		cJSON_Delete(cJSON_DetachItemViaPointer(m->tasks, task));
 		cJSON_Delete(cJSON_DetachItemViaPointer(m->places, place));

@@ -35,7 +35,7 @@ run_limit(struct cli *c)
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
 	bool set =
 	    o->max_running != NULL || o->per_second != NULL || o->break_after != NULL || o->break_for != NULL;
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = RC_OK;
 	int gone;
 
@@ -48,7 +48,6 @@ run_limit(struct cli *c)
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	gone = r == NULL ? 0 : PQntuples(r);
-	PQclear(r);
 	if (o->delete &&gone == 0)
 		return cli_absent(c, "there is no limit \"%.100s\"", params[0]);
 	return cli_list(c, "cli_limits", 1, params, o->delete ? "It is gone." : SAYS_NO_LIMITS);

@@ -119,14 +119,13 @@ static int
 ended(struct logs *l)
 {
 	const char *outcome = column(l, "outcome"), *error = column(l, "error");
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 
 	if (!l->follow || strcmp(outcome, "succeeded") == 0)
 		return CLI_DONE;
 	text_line(&line, error);
 	fprintf(stderr, "pgrab logs: attempt %s %s%s%s\n", column(l, "attempt"), outcome,
 	    line.len > 0 ? ": " : "", buf_str(&line));
-	buf_fini(&line);
 	return CLI_FAILED;
 }
 
@@ -207,13 +206,12 @@ static int
 show_json(struct logs *l)
 {
 	const char *params[] = {l->id, *l->version != '\0' ? l->version : NULL, "f"};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_objects(l->c->db, "cli_logs", 3, params, &r, &l->c->err);
 
 	if (rc != RC_OK)
 		return cli_fail(l->c, rc, NULL);
 	text_put_json(db_text(r, 0, 0));
-	PQclear(r);
 	return CLI_DONE;
 }
 

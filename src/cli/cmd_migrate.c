@@ -76,8 +76,8 @@ say_state(struct cli *c, enum schema_state s)
 static int
 print_status_json(struct cli *c, const struct schema_status *st)
 {
-	struct buf out = {0};
-	PGresult *r = NULL;
+	AUTO_BUF struct buf out = {0};
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = RC_OK;
 
 	if (st->state != SCHEMA_NONE)
@@ -89,8 +89,6 @@ print_status_json(struct cli *c, const struct schema_status *st)
 	text_json(&out, r != NULL ? db_text(r, 0, 0) : "[]");
 	out.data[--out.len] = '\0';
 	printf("%s}\n", buf_str(&out));
-	buf_fini(&out);
-	PQclear(r);
 	return CLI_DONE;
 }
 
@@ -99,8 +97,8 @@ print_status(struct cli *c)
 {
 	struct screen screen = screen_look();
 	struct schema_status st;
-	struct buf out = {0};
-	PGresult *r = NULL;
+	AUTO_BUF struct buf out = {0};
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = schema_status_read(cli_db(c, CLI_DEADLINE_US), &st, &c->err);
 
 	if (rc != RC_OK)
@@ -120,8 +118,6 @@ print_status(struct cli *c)
 		return cli_fail(c, rc, NULL);
 	table_print(&out, r, &screen);
 	printf("\n%s", buf_str(&out));
-	buf_fini(&out);
-	PQclear(r);
 	return CLI_DONE;
 }
 

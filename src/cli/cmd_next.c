@@ -45,8 +45,7 @@ run_next(struct cli *c)
 	char count[24];
 	const char *params[] = {c->operands[0], o->timezone, o->after, count, o->calendar, o->on_closed};
 	const char *check[] = {c->operands[0], o->timezone, o->after, o->calendar, o->on_closed};
-	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_next_check", 5, check, &r, &c->err);
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_next_check", 5, check, NULL, &c->err);
 
 	if (rc == RC_BAD && is_wrong_use(c->err.sqlstate))
 		return cli_usage(c->cmd, c->err.text);

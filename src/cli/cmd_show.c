@@ -15,13 +15,12 @@ static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW
 static int
 show_json(struct cli *c, const char *const *params)
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = report_objects(c->db, "cli_show", 1, params, &r, &c->err);
 
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	text_put_json(db_text(r, 0, 0));
-	PQclear(r);
 	return CLI_DONE;
 }
 

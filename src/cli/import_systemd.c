@@ -29,12 +29,11 @@ struct timer {
 static void
 set_env(struct timer *t, const char *word)
 {
-	struct buf value = {0};
+	AUTO_BUF struct buf value = {0};
 	char *equals;
 
 	if (!unit_expand(word, NULL, false, &value, &t->why) ||
 	    (equals = strchr(buf_str(&value), '=')) == NULL) {
-		buf_fini(&value);
 		return;
 	}
 	*equals = '\0';
@@ -43,7 +42,6 @@ set_env(struct timer *t, const char *word)
 		cJSON_DeleteItemFromObjectCaseSensitive(t->env, value.data);
 		cJSON_AddStringToObject(t->env, value.data, equals + 1);
 	}
-	buf_fini(&value);
 }
 
 static bool

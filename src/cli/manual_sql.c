@@ -33,7 +33,7 @@ static void
 take_comment(struct buf *out, const char *p, comment_fn put)
 {
 	const char *is = strstr(p, " is");
-	struct buf name = {0}, text = {0};
+	AUTO_BUF struct buf name = {0}, text = {0};
 
 	if (is == NULL || strncmp(p, "pgrab.", 6) != 0)
 		return;
@@ -43,8 +43,6 @@ take_comment(struct buf *out, const char *p, comment_fn put)
 	}
 	read_text(is + 3, &text);
 	put(out, buf_str(&name), buf_str(&text));
-	buf_fini(&name);
-	buf_fini(&text);
 }
 
 static void

@@ -65,7 +65,7 @@ static void
 put_wrapped(struct frame *f, const char *style, const char *text)
 {
 	size_t columns = f->view->screen.columns, n;
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 
 	text_line(&line, text);
 	for (const char *p = buf_str(&line); *p != '\0'; p += n) {
@@ -74,7 +74,6 @@ put_wrapped(struct frame *f, const char *style, const char *text)
 			break; /* a wide character on a screen of one column */
 		put_line(f, style, "%.*s", (int)n, p);
 	}
-	buf_fini(&line);
 }
 
 void
@@ -134,7 +133,7 @@ static void
 put_slots(struct frame *f, const PGresult *nodes)
 {
 	int col = PQfnumber(nodes, "busy"), busy = 0, slots = 0;
-	struct buf bar = {0};
+	AUTO_BUF struct buf bar = {0};
 
 	for (int row = 0; row < PQntuples(nodes); row++) {
 		int b = 0, s = 0;
@@ -148,19 +147,17 @@ put_slots(struct frame *f, const PGresult *nodes)
 		return;
 	spark_bar(&bar, busy, slots, BAR_COLUMNS);
 	put_line(f, "", "slots     %s  %d of %d in use", buf_str(&bar), busy, slots);
-	buf_fini(&bar);
 }
 
 /* One line of the last hour; nothing where there was nothing. */
 static void
 put_hour(struct frame *f, const PGresult *rates, const char *column, const char *label)
 {
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 	double most = spark_put(&line, rates, PQfnumber(rates, column), SPARK_COLUMNS, false);
 
 	if (most > 0)
 		put_line(f, "", "%-9s %s  %.3g/s", label, buf_str(&line), most);
-	buf_fini(&line);
 }
 
 struct section {
@@ -232,7 +229,7 @@ put_reasons(struct frame *f, const struct section *s)
 static void
 put_section(struct frame *f, const struct section *s)
 {
-	struct buf table = {0};
+	AUTO_BUF struct buf table = {0};
 
 	if (s->got == 0)
 		return;
@@ -244,7 +241,6 @@ put_section(struct frame *f, const struct section *s)
 	}
 	table_print(&table, s->rows, &f->view->screen);
 	put_lines(f, buf_str(&table), s->got + 1);
-	buf_fini(&table);
 }
 
 #define SECTIONS 4

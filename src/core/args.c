@@ -280,16 +280,13 @@ read_json(struct reader *r)
 	struct span name;
 
 	for (take(r, '{'); !take(r, '}'); take(r, ',')) {
-		struct buf key = {0};
-		bool ok;
+		AUTO_BUF struct buf key = {0};
 
 		if (!is(r, '"') || !skip_value(r, &name) || !take(r, ':'))
 			return false;
 		/* a key is a string, too: its text is needed before that of its values */
-		ok = add_text(&key, name) &&
-		     read_member(r, (struct span){buf_str(&key), buf_str(&key) + key.len});
-		buf_fini(&key);
-		if (!ok)
+		if (!add_text(&key, name) ||
+		    !read_member(r, (struct span){buf_str(&key), buf_str(&key) + key.len}))
 			return false;
 	}
 	return true;

@@ -116,22 +116,20 @@ dsn_hide(const char *dsn, char *text, size_t size)
 	PQconninfoOption *all = parse(dsn, &misread);
 
 	for (const PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++) {
-		struct buf b = {0};
+		AUTO_BUF struct buf b = {0};
 
 		if (!is_password(o) || strlen(o->val) < 3)
 			continue; /* libpq never shows one it has parsed; a short one would hide words */
 		replace(&b, text, o->val);
 		set(text, size, &b);
-		buf_fini(&b);
 	}
 	if (is_misleading(dsn)) {
 		snprintf(text, size, "%s", misleading_words);
 	} else if (misread) {
-		struct buf b = {0};
+		AUTO_BUF struct buf b = {0};
 
 		replace_quoted(&b, text);
 		set(text, size, &b);
-		buf_fini(&b);
 	}
 	PQconninfoFree(all);
 }

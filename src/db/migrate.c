@@ -182,15 +182,13 @@ apply_text(struct migrator *m, const char *text)
 	AUTO_FREE char *copy = schema_rewrite(text);
 	size_t n = sql_split(copy, part, STATEMENTS_MAX), failed;
 	AUTO_FREE struct db_step *step = xcalloc(n, sizeof *step);
-	enum rc rc;
 
 	assert(n > 0 && n <= STATEMENTS_MAX);
 	for (size_t i = 0; i < n; i++) {
 		copy[part[i].start - copy + (ptrdiff_t)part[i].len] = '\0'; /* a semicolon, or the end */
 		step[i].sql = part[i].start;
 	}
-	rc = db_steps(m->db, step, n, -1, 0, NULL, &failed, m->err);
-	return rc;
+	return db_steps(m->db, step, n, -1, 0, NULL, &failed, m->err);
 }
 
 /* Begins the transaction, holding the migrators' lock. */
@@ -225,11 +223,10 @@ end(struct migrator *m, enum rc rc)
 static enum rc
 note(struct migrator *m, const char *sql, int n, const char *const *params, bool *new_out)
 {
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc = db_query(m->db, sql, n, params, &r, m->err);
 
 	*new_out = rc == RC_OK && PQntuples(r) > 0;
-	PQclear(r);
 	return rc;
 }
 

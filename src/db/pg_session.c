@@ -47,7 +47,6 @@ introduce(struct db *db, PGresult **res, struct err *err)
 	char pid[16];
 	const char *params[] = {pid};
 	AUTO_BUF struct buf sql = {0};
-	enum rc rc;
 
 	snprintf(pid, sizeof pid, "%d", PQbackendPID(db->conn));
 	buf_adds(&sql, "select s.pid, pg_catalog.clock_timestamp()");
@@ -63,8 +62,7 @@ introduce(struct db *db, PGresult **res, struct err *err)
 		    "pg_catalog.pg_current_wal_lsn()), 8) end");
 	buf_adds(&sql, " from (select p.pid, p.pid operator(pg_catalog.=) $1::pg_catalog.int4 "
 		       "from pg_catalog.pg_backend_pid() p(pid)) s(pid, ours)");
-	rc = db_query(db, buf_str(&sql), 1, params, res, err);
-	return rc;
+	return db_query(db, buf_str(&sql), 1, params, res, err);
 }
 
 /* If the server does not know the zone it stays at UTC. */

@@ -10,12 +10,10 @@ wrapped(struct db *db, const char *before, const char *name, const char *after, 
     const char *const *params, PGresult **out, struct err *err)
 {
 	AUTO_BUF struct buf sql = {0};
-	enum rc rc;
 
 	/* The text may end with a comment. */
 	buf_addf(&sql, "%s (\n%s\n) q%s", before, sql_text(name), after);
-	rc = db_query(db, buf_str(&sql), n_params, params, out, err);
-	return rc;
+	return db_query(db, buf_str(&sql), n_params, params, out, err);
 }
 
 enum rc

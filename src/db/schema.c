@@ -141,9 +141,8 @@ is_name(const char *text, const char *p)
 char *
 schema_rewrite(const char *text)
 {
-	struct buf out = {0};
+	AUTO_BUF struct buf out = {0};
 	const char *from = text;
-	char *copy;
 
 	if (strcmp(in_use, SCHEMA_DEFAULT) == 0)
 		return xstrdup(text);
@@ -155,9 +154,7 @@ schema_rewrite(const char *text)
 		from = p + DEFAULT_LEN;
 	}
 	buf_adds(&out, from);
-	copy = xstrdup(buf_str(&out));
-	buf_fini(&out);
-	return copy;
+	return xstrdup(buf_str(&out));
 }
 
 char *

@@ -16,7 +16,6 @@ store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, st
 	AUTO_BUF struct buf names = {0}, places = {0}, sql = {0};
 	const char *params[NEW_VALUES_MAX], *comma = "";
 	size_t edges = 0; /* which parameter */
-	enum rc rc;
 
 	assert(n > 0 && n <= NEW_VALUES_MAX);
 	for (size_t i = 0; i < n; i++) {
@@ -39,8 +38,7 @@ store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, st
 		    "select p, t.id, t.run_if from t cross join unnest($%zu::bigint[]) p)",
 		    schema_name(), edges);
 	buf_addf(&sql, " select " ANSWER " from t");
-	rc = db_query(db, buf_str(&sql), (int)n, params, out, err);
-	return rc;
+	return db_query(db, buf_str(&sql), (int)n, params, out, err);
 }
 
 enum rc
@@ -49,7 +47,6 @@ store_edit(
 {
 	AUTO_BUF struct buf sql = {0};
 	const char *params[NEW_VALUES_MAX + 1] = {id};
-	enum rc rc;
 
 	assert(n > 0 && n <= NEW_VALUES_MAX);
 	buf_addf(&sql, "update %s.task set ", schema_name());
@@ -65,6 +62,5 @@ store_edit(
 		params[i + 1] = *v[i].text == '\0' ? NULL : v[i].text;
 	}
 	buf_adds(&sql, " where id = $1 returning " ANSWER);
-	rc = db_query(db, buf_str(&sql), (int)n + 1, params, out, err);
-	return rc;
+	return db_query(db, buf_str(&sql), (int)n + 1, params, out, err);
 }

@@ -70,7 +70,6 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 	AUTO_ARRAY struct pgarray ids = {0}, versions = {0};
 	AUTO_ARRAY struct pgarray over = {0};
 	char node[NUMBER_MAX], incarnation[NUMBER_MAX], batch[NUMBER_MAX], due[NUMBER_MAX];
-	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
 		if (only == NULL || only[i].state == ROW_FREE) {
@@ -88,8 +87,7 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 	    who->at_once, batch, pgarray_str(&over), due};
 	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
 
-	rc = db_query(db, sql, raise ? 3 : 8, raise ? held_params : claim_params, res, err);
-	return rc;
+	return db_query(db, sql, raise ? 3 : 8, raise ? held_params : claim_params, res, err);
 }
 
 static enum rc

@@ -138,7 +138,7 @@ static enum rc
 finish_free(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
 	AUTO_FREE struct row_lock *rows = xcalloc(n + 1, sizeof *rows);
-	struct finish **mine = xcalloc(n + 1, sizeof *mine);
+	AUTO_FREE struct finish **mine = xcalloc(n + 1, sizeof *mine);
 	size_t k = 0, n_free = 0;
 	enum rc rc;
 
@@ -162,7 +162,6 @@ finish_free(struct db *db, const struct recorder *who, struct finish *const *f, 
 	}
 	for (size_t i = 0; rc != RC_OK && i < n_free; i++)
 		mine[i]->applied = false;
-	free(mine);
 	return rc;
 }
 
@@ -337,10 +336,7 @@ store_own(
 enum rc
 store_days(struct db *db, struct err *err)
 {
-	AUTO_CLEAR PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("days"), 0, NULL, &res, err);
-
-	return rc;
+	return db_query(db, sql_text("days"), 0, NULL, NULL, err);
 }
 
 enum rc
@@ -348,12 +344,7 @@ store_upkeep(struct db *db, int64_t retention_us, struct err *err)
 {
 	char retention[NUMBER_MAX];
 	const char *params[] = {number(retention, retention_us)};
-	PGresult *res = NULL;
 	enum rc rc = store_days(db, err);
 
-	if (rc != RC_OK)
-		return rc;
-	rc = db_query(db, sql_text("upkeep"), 1, params, &res, err);
-	PQclear(res);
-	return rc;
+	return rc == RC_OK ? db_query(db, sql_text("upkeep"), 1, params, NULL, err) : rc;
 }

@@ -96,10 +96,8 @@ store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *
 {
 	char node[NUMBER_MAX];
 	const char *params[] = {number(node, node_id), pools};
-	AUTO_CLEAR PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("node_pools"), 2, params, &res, err);
 
-	return rc;
+	return db_query(db, sql_text("node_pools"), 2, params, NULL, err);
 }
 
 /* Columns of node_list.sql; node_beat.sql has more. */

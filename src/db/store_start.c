@@ -33,7 +33,6 @@ fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **r
 {
 	AUTO_ARRAY struct pgarray ids = {0}, versions = {0};
 	char inc[NUMBER_MAX];
-	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
 		if (only == NULL || only[i].state == ROW_FREE) {
@@ -43,8 +42,7 @@ fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **r
 	}
 	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), number(inc, incarnation)};
 
-	rc = db_query(db, sql, 3, params, res, err);
-	return rc;
+	return db_query(db, sql, 3, params, res, err);
 }
 
 static void
@@ -59,7 +57,7 @@ static enum rc
 free_query(struct db *db, const char *sql, const struct holder *who, struct run **runs, size_t n,
     PGresult **res, struct err *err)
 {
-	struct row_lock *rows;
+	AUTO_FREE struct row_lock *rows = NULL;
 	enum rc rc;
 
 	if (!who->contended) {
@@ -82,7 +80,6 @@ free_query(struct db *db, const char *sql, const struct holder *who, struct run 
 		PQclear(*res);
 		*res = NULL;
 	}
-	free(rows);
 	return rc;
 }
 
@@ -116,7 +113,7 @@ static enum rc
 start_some(
     struct db *db, const struct holder *who, struct run **runs, size_t n, bool limited, struct err *err)
 {
-	struct run **some = xcalloc(n + 1, sizeof(struct run *));
+	AUTO_FREE struct run **some = xcalloc(n + 1, sizeof(struct run *));
 	size_t k = 0;
 	enum rc rc = RC_OK;
 
@@ -125,7 +122,6 @@ start_some(
 			some[k++] = runs[i];
 	if (k > 0)
 		rc = start_query(db, sql_text(limited ? "limit_start" : "start"), who, some, k, err);
-	free(some);
 	return rc;
 }
 

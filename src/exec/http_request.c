@@ -104,7 +104,7 @@ add_header(struct http_request *r, const char *member, struct err *err)
 {
 	const char *eq = strchr(member, '=');
 	const char *value;
-	char *line;
+	AUTO_FREE char *line = NULL;
 	size_t n;
 	enum rc rc;
 
@@ -119,7 +119,6 @@ add_header(struct http_request *r, const char *member, struct err *err)
 	line = *value == '\0' ? xasprintf("%.*s;", (int)n, member)
 			      : xasprintf("%.*s: %s", (int)n, member, value);
 	http_header_add(&r->own_headers, line);
-	free(line);
 	return RC_OK;
 }
 
@@ -314,7 +313,7 @@ add_unless_set(struct curl_slist **list, const char *name, const char *value)
 static void
 add_callback(struct curl_slist **list, const struct http_request *r, const struct pgrab_run *run)
 {
-	char *url;
+	AUTO_FREE char *url = NULL;
 
 	if (!r->await || run->proof == NULL)
 		return;
@@ -323,7 +322,6 @@ add_callback(struct curl_slist **list, const struct http_request *r, const struc
 		return;
 	url = xasprintf("%s/callback/%" PRId64 "/%s", r->callback_url, run->task_id, run->proof);
 	add_unless_set(list, "Pgrab-Callback", url);
-	free(url);
 }
 
 struct curl_slist *

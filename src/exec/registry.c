@@ -149,17 +149,15 @@ static enum rc
 unknown_kind(const struct exec_set *s, const char *kind, struct err *err)
 {
 	AUTO_BUF struct buf names = {0};
-	enum rc rc;
 
 	for (size_t i = 0; exec_builtin[i] != NULL; i++)
 		buf_addf(&names, "%s%s", i == 0 ? "" : ", ", exec_builtin[i]->kind);
 	for (size_t i = 0; i < s->count && s->item[i].handle != NULL; i++)
 		buf_addf(&names, ", %s", s->item[i].executor->kind);
-	rc = err_set(err, RC_BAD,
+	return err_set(err, RC_BAD,
 	    "there is no kind \"%.64s\" to allow; the kinds are: %s (more can be loaded: setting "
 	    "`executors`)",
 	    kind, buf_str(&names));
-	return rc;
 }
 
 static enum rc

@@ -73,7 +73,7 @@ take(int fd, const char *name, char **out, struct err *err)
 enum rc
 secret_file_read(const char *folder, const char *owner, const char *path, char **out, struct err *err)
 {
-	char *dir;
+	AUTO_FREE char *dir = NULL;
 	enum rc rc;
 	int fd;
 
@@ -91,6 +91,5 @@ secret_file_read(const char *folder, const char *owner, const char *path, char *
 	if (rc == RC_OK)
 		rc = take(fd, path, out, err);
 	close_fd(&fd);
-	free(dir);
 	return rc;
 }

@@ -25,7 +25,7 @@ run_shell(void *self, const struct pgrab_run *run, const struct pgrab_host *host
 	const char *const argv[] = {"/bin/sh", "-c", "--", run->command, NULL};
 	const char *const file[] = {"/bin/sh", "/dev/fd/3", NULL};
 	struct child_command cmd = {.argv = argv};
-	char *script = NULL;
+	AUTO_FREE char *script = NULL;
 
 	if (run->command[strspn(run->command, " \t\r\n")] == '\0') {
 		result_fail(result, "command is empty; for kind shell it is a line for /bin/sh");
@@ -35,7 +35,6 @@ run_shell(void *self, const struct pgrab_run *run, const struct pgrab_host *host
 			cmd = (struct child_command){.argv = file, .script = script};
 		}
 		child_run(self, &cmd, run, host, result);
-		free(script);
 	}
 }
 

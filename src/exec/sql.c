@@ -166,7 +166,7 @@ carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 	const struct sql_text *t = &k->text;
 	size_t n = BEFORE + t->n + 1, failed;
 	AUTO_FREE struct db_step *step = xcalloc(n, sizeof *step);
-	PGresult **res = xcalloc(n, sizeof(PGresult *));
+	AUTO_FREE PGresult **res = xcalloc(n, sizeof(PGresult *));
 	const char *open[4], *last[3], *settle[] = {k->incarnation};
 	AUTO_ARRAY struct pgarray params = {0};
 	char limit[24];
@@ -188,7 +188,6 @@ carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 		    failed < n ? res[failed] : NULL, err, k->result);
 	for (size_t i = 0; i < n; i++)
 		PQclear(res[i]);
-	free(res);
 	return rc;
 }
 
@@ -210,7 +209,8 @@ finish(struct sql_work *k, bool *clean, struct err *err)
 {
 	struct sql_session *s = k->session;
 	struct exec_env const *env = k->worker->env;
-	char *printed = outbuf_text(s->out), began[24], node[24];
+	AUTO_FREE char *printed = outbuf_text(s->out);
+	char began[24], node[24];
 	const char *output = k->output != NULL ? k->output : printed;
 	const char *cut = k->output == NULL && outbuf_truncated(s->out) ? "t" : "f";
 	const char *own[] = {k->id, k->version, k->incarnation, began, output[0] == '\0' ? NULL : output, cut,
@@ -239,7 +239,6 @@ finish(struct sql_work *k, bool *clean, struct err *err)
 		sql_text_why(&k->text, 0, failed < n ? res[failed] : NULL, err, k->result);
 	for (size_t i = 0; i < n; i++)
 		PQclear(res[i]);
-	free(printed);
 	return rc;
 }
 

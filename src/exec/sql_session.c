@@ -143,7 +143,7 @@ take_notice(void *ctx, const PGresult *res)
 	const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
 	struct progress_reader reader = {0};
 	struct progress p;
-	struct buf line = {0};
+	AUTO_BUF struct buf line = {0};
 
 	if (s->out == NULL || message == NULL)
 		return;
@@ -154,7 +154,6 @@ take_notice(void *ctx, const PGresult *res)
 	}
 	buf_addf(&line, "%s:  %s\n", severity == NULL ? "NOTICE" : severity, message);
 	sql_session_print(s, line.data, line.len);
-	buf_fini(&line);
 }
 
 enum rc
@@ -223,7 +222,7 @@ sql_session_ready(struct sql_session *s, struct err *err)
 void
 sql_session_clean(struct sql_session *s)
 {
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	struct err ignored;
 
 	if (db_conn(s->db) == NULL)
@@ -235,7 +234,6 @@ sql_session_clean(struct sql_session *s)
 		return;
 	if (db_query(s->db, sql_text("sql_clean"), 0, NULL, &res, &ignored) != RC_OK || !db_bool(res, 0, 0))
 		db_disconnect(s->db);
-	PQclear(res);
 }
 
 /* By the same login, because no other may have the right to end it; on another connection, with
@@ -245,7 +243,7 @@ sql_session_end_backend(struct sql_session *s, struct err *err)
 {
 	const char *params[] = {s->pid, s->since};
 	AUTO_DB struct db *db = db_create(s->dsn, "pgrab sql-end", CALL_US);
-	PGresult *res = NULL;
+	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	db_of_node(db);
@@ -253,6 +251,5 @@ sql_session_end_backend(struct sql_session *s, struct err *err)
 	rc = db_query(db, sql_text("sql_end_backend"), 2, params, &res, err);
 	if (rc == RC_OK && !db_bool(res, 0, 0))
 		rc = err_set(err, RC_AGAIN, "backend %s has not ended", s->pid);
-	PQclear(res);
 	return rc;
 }

@@ -54,13 +54,12 @@ void
 pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_work, int64_t now)
 {
 	const struct pool_host *host = &pool->all->host;
-	struct buf command = {0};
+	AUTO_BUF struct buf command = {0};
 
 	if (why != NULL) {
 		for (size_t i = 0; pool->set->argv[i] != NULL && command.len < 200; i++)
 			buf_addf(&command, "%s%.200s", i == 0 ? "" : " ", pool->set->argv[i]);
 		snprintf(pool->status.fault, sizeof pool->status.fault, "%s: %s", buf_str(&command), why);
-		buf_fini(&command);
 		pool->status.lost++;
 		/* That a task ends its process says nothing about the next process. */
 		pool->next_start_us = now + (at_work ? AGAIN_US : backoff_next_us(&pool->backoff));

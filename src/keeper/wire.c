@@ -55,9 +55,8 @@ wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 	    .uid = spec->user.uid,
 	    .gid = spec->user.gid,
 	    .n_groups = (uint32_t)spec->user.n_groups};
-	struct buf b = {0};
+	AUTO_BUF struct buf b = {0};
 	const char *cwd = spec->cwd == NULL ? "/" : spec->cwd;
-	enum rc rc;
 
 	*fd_out = -1;
 	if (total_bytes(spec->argv) + total_bytes(spec->env) + strlen(cwd) > WIRE_SPEC_MAX)
@@ -73,9 +72,7 @@ wire_pack(const struct keeper_spec *spec, int *fd_out, struct err *err)
 	head.envc = add_strings(&b, spec->env);
 	buf_add(&b, cwd, strlen(cwd) + 1);
 	memcpy(b.data, &head, sizeof head);
-	rc = memfile_make("run", b.data, b.len, fd_out, err);
-	buf_fini(&b);
-	return rc;
+	return memfile_make("run", b.data, b.len, fd_out, err);
 }
 
 /* The next `count` strings between *p and end, as a list ended by NULL; NULL if there are fewer. */

@@ -55,7 +55,6 @@ farewell_will(const struct settings *set, int *fd_out, struct err *err)
 {
 	AUTO_FREE char *cwd = getcwd(NULL, 0);
 	AUTO_BUF struct buf b = {0};
-	enum rc rc;
 
 	add(&b, set->dsn == NULL ? "" : set->dsn);
 	add(&b, schema_name());
@@ -66,8 +65,7 @@ farewell_will(const struct settings *set, int *fd_out, struct err *err)
 	add_number(&b, set->log_format);
 	for (char **e = environ; *e != NULL; e++)
 		add(&b, *e);
-	rc = memfile_make("will", b.data, b.len, fd_out, err);
-	return rc;
+	return memfile_make("will", b.data, b.len, fd_out, err);
 }
 
 /* The texts of the will, one after the other.  NULL: there is none. */

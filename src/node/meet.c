@@ -57,15 +57,13 @@ static enum rc
 register_kinds(struct node *n, struct db *db, struct err *err)
 {
 	AUTO_ARRAY struct pgarray kinds = {0}, summaries = {0}, handled = {0};
-	enum rc rc;
 
 	for (size_t i = 0; i < exec_set_count(n->execs); i++) {
 		pgarray_text(&kinds, exec_set_at(n->execs, i)->kind);
 		pgarray_text(&summaries, exec_set_at(n->execs, i)->summary);
 	}
 	handlers_kinds(n->handlers, add_kind, &handled);
-	rc = store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), pgarray_str(&handled), err);
-	return rc;
+	return store_node_kinds(db, pgarray_str(&kinds), pgarray_str(&summaries), pgarray_str(&handled), err);
 }
 
 /* A pooler in statement mode ends the connection that opens one.  It may be put right while we wait; so may a

@@ -55,7 +55,7 @@ static bool
 take_id(struct call *c, struct db *db, struct given *g)
 {
 	const char *params[] = {c->part[0]};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	enum rc rc;
 
@@ -69,7 +69,6 @@ take_id(struct call *c, struct db *db, struct given *g)
 	}
 	snprintf(g->text[g->n], sizeof g->text[0], "%s", db_text(r, 0, 0));
 	g->value[g->n] = g->text[g->n];
-	PQclear(r);
 	return true;
 }
 
@@ -240,7 +239,7 @@ api_answer(struct call *c, struct db *db)
 	const struct api *a = c->route->arg;
 	struct given g = {.n = 0};
 	AUTO_BUF struct buf sql = {0};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	bool ok = check_names(c, a);
 	enum rc rc;
@@ -257,6 +256,5 @@ api_answer(struct call *c, struct db *db)
 		else
 			call_failed(c, rc, &err);
 	}
-	PQclear(r);
 	pgarray_fini(&g.one);
 }

@@ -25,7 +25,7 @@ void
 callback_answer(struct call *c, struct db *db)
 {
 	const char *params[] = {c->part[0], c->part[1], c->body};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	enum rc rc;
 
@@ -43,7 +43,6 @@ callback_answer(struct call *c, struct db *db)
 	} else {
 		refuse(c, rc, &err);
 	}
-	PQclear(r);
 }
 
 const struct route callback_routes[] = {

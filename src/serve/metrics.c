@@ -165,7 +165,7 @@ count_runs(struct metrics *m, struct db *db, struct err *err)
 {
 	char since[sizeof m->since];
 	const char *params[] = {since};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc;
 	bool mine;
 
@@ -184,7 +184,6 @@ count_runs(struct metrics *m, struct db *db, struct err *err)
 	if (rc == RC_OK)
 		take_runs(m, r);
 	pthread_mutex_unlock(&m->lock);
-	PQclear(r);
 	return rc;
 }
 
@@ -301,7 +300,7 @@ void
 metrics_answer(struct call *c, struct db *db)
 {
 	struct expose e = {.out = &c->out};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	enum rc rc = cache_query(c->cache, db, c->role, sql_text("serve_metrics"), 0, NULL, &r, &err);
 
@@ -320,5 +319,4 @@ metrics_answer(struct call *c, struct db *db)
 		if (e.open)
 			buf_adds(&c->out, "# EOF\n");
 	}
-	PQclear(r);
 }

@@ -147,7 +147,7 @@ send_slice(struct otlp *o, bool *more_out)
 	const char *begun = o->at[0] == '\0' ? NULL : o->at;
 	const char *params[] = {
 	    begun, begun == NULL ? NULL : o->id, begun == NULL ? NULL : o->version, o->behind, SLICE};
-	PGresult *r = NULL;
+	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	int64_t runs, dropped;
 	bool moved;
@@ -160,7 +160,7 @@ send_slice(struct otlp *o, bool *more_out)
 		rc = db_query(o->db, sql_text("serve_spans"), 5, params, &r, &err);
 	if (rc != RC_OK) {
 		tell_failing(o, err.text);
-		goto out;
+		return rc;
 	}
 	runs = db_int64(r, 0, RUNS);
 	dropped = db_int64(r, 0, DROPPED);
@@ -169,7 +169,7 @@ send_slice(struct otlp *o, bool *more_out)
 	atomic_store(&o->behind_us, moved ? (int64_t)(db_double(r, 0, BEHIND) * (double)US_PER_S) : 0);
 	if (runs > 0 && !post(o, db_text(r, 0, SPANS), runs)) {
 		rc = RC_AGAIN;
-		goto out;
+		return rc;
 	}
 	*more_out = moved;
 	snprintf(o->at, sizeof o->at, "%s", db_text(r, 0, AT));
@@ -180,8 +180,6 @@ send_slice(struct otlp *o, bool *more_out)
 		log_warn(
 		    "otlp", "dropped=%" PRId64 " error=\"it is too far behind: see otlp_behind\"", dropped);
 	}
-out:
-	PQclear(r);
 	return rc;
 }
 

@@ -30,8 +30,8 @@ static void
 put_databases(struct call *c)
 {
 	const char *page = strncmp(c->uri, "/databases", 10) == 0 ? "/" : c->uri;
-	struct buf path = {0};
-	char *first;
+	AUTO_BUF struct buf path = {0};
+	AUTO_FREE char *first = NULL;
 
 	if (c->set->n_databases == 0)
 		return;
@@ -48,8 +48,6 @@ put_databases(struct call *c)
 		buf_adds(&c->out, "</a>\n");
 	}
 	buf_adds(&c->out, "</nav>");
-	buf_fini(&path);
-	free(first);
 }
 
 void

@@ -9,9 +9,8 @@
 static bool
 act(struct call *c, struct db *db, const char *sql, int n, const char *const *params)
 {
-	AUTO_CLEAR PGresult *r = NULL;
 
-	return page_ask(c, db, sql, n, params, &r);
+	return page_ask(c, db, sql, n, params, NULL);
 }
 
 static bool

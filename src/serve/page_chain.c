@@ -88,11 +88,10 @@ put_page(struct call *c, const char *id, const PGresult *runs, const PGresult *l
 {
 	const int span[] = {level(c, "from", 0), level(c, "until", 1000000)};
 
-	struct buf title = {0};
+	AUTO_BUF struct buf title = {0};
 
 	buf_addf(&title, "Chain: %s", PQntuples(links) > 0 ? text(links, 0, "name") : id);
 	page_begin(c, buf_str(&title), true);
-	buf_fini(&title);
 	put_runs(c, runs, id, run);
 	if (PQntuples(links) == 0) {
 		buf_adds(&c->out,

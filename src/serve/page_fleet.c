@@ -61,7 +61,7 @@ is_alone(struct call *c)
 void
 page_fleet(struct call *c, struct db *db)
 {
-	PGresult *r;
+	AUTO_CLEAR PGresult *r = NULL;
 
 	if (is_alone(c))
 		return;
@@ -71,7 +71,6 @@ page_fleet(struct call *c, struct db *db)
 	buf_adds(&c->out, "<p class=\"dim\">Each as it was so many seconds ago; one that is away holds up no "
 			  "other.</p>\n");
 	page_end(c);
-	PQclear(r);
 }
 
 /* Numbers are whole; what is not of digits is a text. */
@@ -93,7 +92,7 @@ put_member(struct buf *o, const PGresult *r, int row, int col)
 void
 fleet_answer(struct call *c, struct db *db)
 {
-	PGresult *r;
+	AUTO_CLEAR PGresult *r = NULL;
 
 	if (is_alone(c))
 		return;
@@ -108,5 +107,4 @@ fleet_answer(struct call *c, struct db *db)
 		buf_addc(&c->out, '}');
 	}
 	buf_adds(&c->out, "]\n");
-	PQclear(r);
 }

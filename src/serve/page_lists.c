@@ -60,7 +60,7 @@ static void
 put_next_page(struct call *c, const PGresult *r)
 {
 	int last = c->searched != NULL ? PQntuples(r) - 1 : PAGE_ROWS - 1;
-	char *next;
+	AUTO_FREE char *next = NULL;
 
 	if (c->searched == NULL && PQntuples(r) <= PAGE_ROWS)
 		return;
@@ -71,7 +71,6 @@ put_next_page(struct call *c, const PGresult *r)
 	buf_adds(&c->out, "<a rel=\"next\" href=\"");
 	html_text(&c->out, next);
 	buf_addf(&c->out, "\">%s</a></p>\n", c->searched != NULL ? "Search on" : "Older");
-	free(next);
 }
 
 /* A search matches anywhere in the name. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 
@@ -120,11 +121,11 @@ static void
 put_runs(struct call *c, const PGresult *runs, const char *column, const char *says)
 {
 	int col = PQfnumber(runs, column), n = PQntuples(runs);
-	double *value = calloc((size_t)n + 1, sizeof *value);
+	AUTO_FREE double *value = calloc((size_t)n + 1, sizeof *value);
 	struct plot p = {&c->out, n, 0};
 
 	if (value == NULL || (n = sorted(runs, col, value)) < 2 || value[n - 1] <= 0)
-		goto out;
+		return;
 	p.most = value[n - 1];
 	buf_addf(p.o, "<p class=\"dim\">%s, a link to what ran then:</p>\n", says);
 	begin_plot(&p, says);
@@ -134,8 +135,6 @@ put_runs(struct call *c, const PGresult *runs, const char *column, const char *s
 	if (label_y(&p, value[(n - 1) / 2]) - label_y(&p, value[(n * 95 + 99) / 100 - 1]) > 12)
 		put_level(&p, value[(n - 1) / 2], "p50", " s");
 	end_plot(&p);
-out:
-	free(value);
 }
 
 static const char *const outcomes[][2] = {{"succeeded", "succeeded"}, {"failed", "failed, timed out or lost"},

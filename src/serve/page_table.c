@@ -131,7 +131,7 @@ put_cell(struct call *c, const PGresult *r, int row, int col)
 {
 	const char *value = db_text(r, row, col), *path, *to = lead_of(r, row, col, &path);
 	size_t indent = to != NULL ? strspn(value, " ") : 0; /* of a tree */
-	struct buf run = {0};
+	AUTO_BUF struct buf run = {0};
 
 	buf_add(&c->out, value, indent);
 	if (strcmp(PQfname(r, col), "outcome") == 0 && put_run_path(&run, r, row)) {
@@ -150,7 +150,6 @@ put_cell(struct call *c, const PGresult *r, int row, int col)
 	page_value(c, PQfname(r, col), value + indent);
 	if (to != NULL)
 		buf_adds(&c->out, "</a>");
-	buf_fini(&run);
 }
 
 /* One of our names, in words for people. */

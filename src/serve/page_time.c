@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 
@@ -268,11 +269,11 @@ static void
 put_drawing(struct call *c, const struct timeline *t)
 {
 	int n = PQntuples(t->bars), count = 0, y = SCALE_H, height = SCALE_H;
-	int *track = calloc((size_t)n + 1, sizeof *track);
-	struct line *lines = calloc((size_t)n + 1, sizeof *lines);
+	AUTO_FREE int *track = calloc((size_t)n + 1, sizeof *track);
+	AUTO_FREE struct line *lines = calloc((size_t)n + 1, sizeof *lines);
 
 	if (track == NULL || lines == NULL)
-		goto out;
+		return;
 	for (int row = 0; row < n; row = lines[count++].end) {
 		lines[count] = measure(t->bars, row, track);
 		height += height_of(&lines[count]);
@@ -293,9 +294,6 @@ put_drawing(struct call *c, const struct timeline *t)
 		    "its time. A + means that not all of them were counted. A shorter window shows "
 		    "more.</p>\n");
 	put_sums(c, t, lines, count);
-out:
-	free(track);
-	free(lines);
 }
 
 static void

@@ -70,13 +70,12 @@ static const char *
 allowed(struct call *c, const struct route *r)
 {
 	const char *path = r->path;
-	struct buf methods = {0};
+	AUTO_BUF struct buf methods = {0};
 
 	for (; r->path != NULL && strcmp(r->path, path) == 0; r++)
 		buf_addf(&methods, "%s%s%s", methods.len > 0 ? ", " : "", r->method,
 		    strcmp(r->method, "GET") == 0 ? ", HEAD" : "");
 	snprintf(c->methods, sizeof c->methods, "%s", buf_str(&methods));
-	buf_fini(&methods);
 	return c->methods;
 }
 

@@ -266,11 +266,10 @@ static bool
 all_log_in(const struct serve_settings *s, size_t database)
 {
 	for (int role = -1; role < (int)s->n_roles; role++) {
-		char *login = serve_login(s, database, role);
+		AUTO_FREE char *login = serve_login(s, database, role);
 
 		if (login == NULL)
 			return false;
-		free(login);
 	}
 	return true;
 }

@@ -43,22 +43,18 @@ is_path(const char *name)
 static enum rc
 find_builtin(const char *name, const struct pgrab_strategy **out, struct err *err)
 {
-	struct buf names = {0};
-	enum rc rc;
+	AUTO_BUF struct buf names = {0};
 
 	for (size_t i = 0; strategy_builtin[i] != NULL; i++) {
 		if (strcmp(strategy_builtin[i]->name, name) == 0) {
-			buf_fini(&names);
 			*out = strategy_builtin[i];
 			return RC_OK;
 		}
 		buf_addf(&names, "%s%s", i == 0 ? "" : ", ", strategy_builtin[i]->name);
 	}
-	rc = err_set(err, RC_BAD,
+	return err_set(err, RC_BAD,
 	    "there is no strategy \"%.64s\"; choose one of %s, or give the path of a .so file", name,
 	    buf_str(&names));
-	buf_fini(&names);
-	return rc;
 }
 
 /* Under another ABI number the fields mean something else. */
@@ -84,7 +80,7 @@ load(struct strategy *st, const char *path, struct err *err)
 {
 	/* Without a slash dlopen would look in the system's library folders; the
 	 * working directory is meant. */
-	char *file = strchr(path, '/') == NULL ? xasprintf("./%s", path) : xstrdup(path);
+	AUTO_FREE char *file = strchr(path, '/') == NULL ? xasprintf("./%s", path) : xstrdup(path);
 	pgrab_strategy_entry_fn entry;
 	enum rc rc = RC_BAD;
 	void *symbol;
@@ -106,7 +102,6 @@ load(struct strategy *st, const char *path, struct err *err)
 out:
 	if (rc != RC_OK)
 		err_prefix(err, "could not load the strategy %s", path);
-	free(file);
 	return rc;
 }
 

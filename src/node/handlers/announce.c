@@ -127,11 +127,9 @@ static enum rc
 announce(struct handlers *h, struct db *db, struct err *err)
 {
 	AUTO_BUF struct buf text = {0};
-	enum rc rc;
 
 	print_news(h, &text);
-	rc = store_node_pools(db, atomic_load(&h->node->node_id), buf_str(&text), err);
-	return rc;
+	return store_node_pools(db, atomic_load(&h->node->node_id), buf_str(&text), err);
 }
 
 void *

@@ -57,7 +57,7 @@ void
 saved_print(struct saved *s, const char *bytes, size_t n)
 {
 	struct buf json = {0};
-	char *text;
+	AUTO_FREE char *text = NULL;
 
 	if (s->teller == NULL || !checkpoint_read(&s->reader, bytes, n, &text))
 		return;
@@ -69,7 +69,6 @@ saved_print(struct saved *s, const char *bytes, size_t n)
 	}
 	secret_hide(s->run, text);
 	protocol_string(&json, text);
-	free(text);
 	save(s, buf_steal(&json));
 }
 
