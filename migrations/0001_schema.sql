@@ -46,6 +46,7 @@ create table pgrab.task (
   max_attempts     integer     not null default 3,
   max_runs         integer,
   misfire_limit    integer     not null default 100,
+  slots            integer     not null default 1,
   run_at           timestamptz not null default now() + interval '1 us',
   starts_at        timestamptz,
   ends_at          timestamptz,
@@ -172,6 +173,9 @@ comment on column pgrab.task.max_attempts is
 comment on column pgrab.task.max_runs is 'The schedule ends after this many fires.';
 comment on column pgrab.task.misfire_limit is
   'With misfire = all: at most this many catch-up runs; the rest are recorded as missed.';
+comment on column pgrab.task.slots is
+  'How many workers of its node it takes (or places of http, or of a pool of handlers). A node that has '
+  'fewer never takes it.';
 comment on column pgrab.task.run_at is 'When it is (next) due. Default: now.';
 comment on column pgrab.task.starts_at is 'The schedule does not fire before this.';
 comment on column pgrab.task.ends_at is 'The schedule does not fire after this.';
@@ -265,14 +269,18 @@ comment on column pgrab.task.durations is
 -- goes through a wide cryptographic one, which is longer: nobody can get into the lane of others.
 create index task_due_idx on pgrab.task (
   (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
-      and share_key is null and prefer is null
+      and share_key is null and prefer is null and slots = 1
+      and (kind <> 'shell' or args #>> '{limits,memory}' is null)
     then int8send(hashtextextended(kind,
       hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
       || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
-      || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end),
+      || case when share_key is null then '' else ' shared' end
+      || case when slots = 1 then '' else ' slots ' || slots::text end
+      || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
+        else '' end, '\', '\\'), 'escape')), 1, 16) end),
   ((hashint8extended(id, 0) & 1023)::smallint),
   due_at) where due_at is not null;
 comment on index pgrab.task_due_idx is
@@ -283,27 +291,35 @@ comment on index pgrab.task_due_idx is
 -- By lane, as in task_due_idx, because a lane may go when nothing stands in it; by shard for quota_tasks().
 create index task_idle_idx on pgrab.task (
   (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
-      and share_key is null and prefer is null
+      and share_key is null and prefer is null and slots = 1
+      and (kind <> 'shell' or args #>> '{limits,memory}' is null)
     then int8send(hashtextextended(kind,
       hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
       || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
-      || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end),
+      || case when share_key is null then '' else ' shared' end
+      || case when slots = 1 then '' else ' slots ' || slots::text end
+      || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
+        else '' end, '\', '\\'), 'escape')), 1, 16) end),
   ((hashint8extended(id, 0) & 1023)::smallint)) where due_at is null;
 comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting; by lane.';
 -- Serves: look_turns.sql, from one key to the next.  Only tasks with a share_key pay for it.
 create index task_share_idx on pgrab.task (
   (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
-      and share_key is null and prefer is null
+      and share_key is null and prefer is null and slots = 1
+      and (kind <> 'shell' or args #>> '{limits,memory}' is null)
     then int8send(hashtextextended(kind,
       hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
       || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
-      || case when share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end),
+      || case when share_key is null then '' else ' shared' end
+      || case when slots = 1 then '' else ' slots ' || slots::text end
+      || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
+        else '' end, '\', '\\'), 'escape')), 1, 16) end),
   share_key, ((hashint8extended(id, 0) & 1023)::smallint), due_at)
   where share_key is not null and due_at is not null;
 comment on index pgrab.task_share_idx is 'What is due of each share_key, by lane.';
@@ -336,6 +352,8 @@ create table pgrab.lane (
   prefer   jsonb,
   failover bigint,
   shared   boolean not null,
+  slots    integer not null,
+  memory   bigint,
   constraint lane_pkey primary key (id)
 );
 comment on table pgrab.lane is
@@ -353,6 +371,9 @@ comment on column pgrab.lane.prefer is 'Labels of the nodes that they prefer. Nu
 comment on column pgrab.lane.failover is
   'With prefer: when other nodes may take them (us behind their time).';
 comment on column pgrab.lane.shared is 'Do they take turns by share_key?';
+comment on column pgrab.lane.slots is 'How many workers each of them takes.';
+comment on column pgrab.lane.memory is
+  'Bytes that each of them may use, of args.limits.memory. Null: they do not say.';
 create index lane_owner_idx on pgrab.lane (owner, lane);
 comment on index pgrab.lane_owner_idx is 'Is this lane known? How many has this owner?';
 
@@ -552,6 +573,8 @@ create table pgrab.registration (
   overlapping     boolean          not null default false,
   down            boolean          not null default false,
   min_priority    smallint,
+  room            jsonb            not null default '{}',
+  memory          bigint,
   constraint registration_pkey primary key (id),
   constraint registration_name_key unique (name),
   constraint registration_weight_check check (weight >= 0 and weight < 'infinity'),
@@ -572,6 +595,10 @@ comment on column pgrab.registration.labels is
   'Its `labels` setting; they must contain a task''s `require`. See pgrab.override.';
 comment on column pgrab.registration.min_priority is
   'It takes only tasks of this priority and above: where a band begins. Null: it takes all.';
+comment on column pgrab.registration.room is
+  'How many slots a task can have there at most, by kind; "": of all other kinds, the workers.';
+comment on column pgrab.registration.memory is
+  'Bytes that the limits of its runs may come to together: its `memory` setting. Null: they are not counted.';
 comment on column pgrab.registration.kinds is 'Kinds it runs.';
 comment on column pgrab.registration.owners is
   'Owners it can log in as, so that it runs their sql tasks; its own role comes first.';

@@ -36,6 +36,7 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   nullif(b.gauges[12], 0)::int as fitness, b.fitness_why, b.work,
   coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live,
   exists (select from pgrab.drained d where d.node_id = r.id) as draining, r.min_priority,
+  r.room, r.memory, coalesce(b.gauges[13], 0) as memory_used,
   case when o.node_id is not null then jsonb_strip_nulls(jsonb_build_object(
     'weight', case when o.weight is not null then r.weight end,
     'labels', case when o.labels is not null then r.labels end)) end as own
@@ -60,6 +61,13 @@ comment on column pgrab.node.labels is
   'Its labels; they must contain a task''s `require`: what was written here, or else its `labels` setting.';
 comment on column pgrab.node.min_priority is
   'It is reserved: it takes only tasks of this priority and above. Null: it takes all.';
+comment on column pgrab.node.room is
+  'How many slots a task can have there at most, by kind, even if nothing else ran; "": of all kinds that '
+  'are not listed, its workers. A task that takes more is never taken there.';
+comment on column pgrab.node.memory is
+  'Bytes that the limits (args.limits.memory) of its runs may come to together: its `memory` setting. Null: '
+  'they are not counted.';
+comment on column pgrab.node.memory_used is 'What the limits of its runs come to now, in bytes.';
 comment on column pgrab.node.draining is
   'True: it was told to take no new tasks, here or by pgrab.drain(). (A node that stops is in the state '
   'draining without it.)';
@@ -74,7 +82,8 @@ comment on column pgrab.node.bounds is
 comment on column pgrab.node.users is
   'Users of the operating system: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}}. Without a '
   'run_as, shell and exec tasks run as the user of the node.';
-comment on column pgrab.node.slots is 'How many runs it can have at once.';
+comment on column pgrab.node.slots is
+  'How many slots it has: runs at once, if each takes one (pgrab.task.slots).';
 comment on column pgrab.node.state is
   'up, draining (takes no new tasks), down (stopped, or declared dead).';
 comment on column pgrab.node.started_at is 'When this incarnation began.';
@@ -97,7 +106,8 @@ comment on column pgrab.node.ill is
 comment on column pgrab.node.busy is
   'True: none of its workers has been free for a while; other nodes take its due tasks at once.';
 comment on column pgrab.node.in_hand is 'Tasks it holds, claimed and running.';
-comment on column pgrab.node.running is 'Tasks it runs.';
+comment on column pgrab.node.running is
+  'How many of its slots are in use: a task that it runs takes one, or as many as it says.';
 comment on column pgrab.node.claims_attempted is 'Rows it tried to claim.';
 comment on column pgrab.node.claims_won is 'Rows it got.';
 comment on column pgrab.node.claims_lost is 'Rows that another node took first, or a user changed.';
@@ -121,8 +131,8 @@ comment on column pgrab.node.lease_left is
 comment on column pgrab.node.round_trip is
   'How long the heartbeat before the last one took. Null: it is down, or has just started.';
 comment on column pgrab.node.crews is
-  'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
-  'workers, "http" its http slots, the others are its pools of handlers.';
+  'Its crews, each with how many of its slots are in use and how many it has: {"": [3, 8], "py": [0, 2]}; '
+  '"" is the workers, "http" its http slots, the others are its pools of handlers.';
 comment on column pgrab.node.doubts is
   'Tasks that it has tried to take, start or put back, and the server did not answer in time, or refused the '
   'start (a trigger?). It tries each again from time to time, by itself. Null: none.';
@@ -164,8 +174,30 @@ begin atomic
   where c.key = any (coalesce(p.names, array[pgrab_internal.crew_of(n, p_kind)]));
 end;
 comment on function pgrab_tool.crew(pgrab.node, text) is
-  'Who carries this kind out on the node: how many runs its workers, its pools for that kind, or its http '
-  'slots have and can have at once.';
+  'Who carries this kind out on the node, its workers, its pools for that kind, or http: how many of their '
+  'slots are in use and how many there are.';
+
+-- The crew may be smaller than it was made to be: processes of a pool are down.
+create or replace function pgrab_tool.room_for(
+  n pgrab.node, p_kind text, p_slots integer, p_memory bigint,
+  out running bigint, out slots bigint, out small text, out full text)
+language sql stable
+begin atomic
+  select c.running, c.slots,
+    case when p_slots > m.slots
+        then format('It has %s slots for kind %s, and the task takes %s', m.slots, p_kind, p_slots)
+      when p_memory > n.memory then format('Its memory is %s, and the task may use %s (args.limits.memory)',
+        pg_size_pretty(n.memory), pg_size_pretty(p_memory)) end,
+    case when c.running + p_slots > c.slots then format('Busy: %s of %s%s', c.running, c.slots,
+        case when p_slots > 1 then format(', and the task takes %s', p_slots) end)
+      when n.memory_used + p_memory > n.memory then format('%s of its memory of %s are in use, and the task '
+        'may use %s', pg_size_pretty(n.memory_used), pg_size_pretty(n.memory), pg_size_pretty(p_memory)) end
+  from pgrab_tool.crew(n, p_kind) c cross join lateral (
+    select least(coalesce(n.room -> p_kind, n.room -> '')::bigint, nullif(c.slots, 0)) as slots) m;
+end;
+comment on function pgrab_tool.room_for(pgrab.node, text, integer, bigint) is
+  'As crew(); and for a task that takes so many slots and may use so much memory: why it never gets them '
+  'there, and why it does not now. Null: it does.';
 
 create or replace function pgrab_internal.here(out system_id bigint, out database bigint)
 language sql stable

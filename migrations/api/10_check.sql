@@ -354,6 +354,7 @@ return case
     then 'failover_after: Between 0 and 365 days, or null: one minute.'
   when t.failover_after is not null and t.prefer is null
     then 'failover_after: It goes with prefer, the labels of the nodes that should take the task.'
+  when not t.slots between 1 and 1000 then 'slots: A task takes 1 to 1000 workers of its node.'
   when octet_length(t.share_key) not between 1 and 200
     then 'share_key: 1 to 200 bytes, or null.' end;
 comment on function pgrab_internal.task_fault(pgrab_internal.task) is
@@ -389,13 +390,13 @@ declare
   v_fault text;
 begin
   if num_nulls(t.kind, t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter,
-    t.priority, t.timeout, t.max_attempts, t.backoff, t.backoff_max, t.delivery, t.run_if, t.require,
-    t.paused, t.source, t.on_closed) > 0 then
+    t.slots, t.priority, t.timeout, t.max_attempts, t.backoff, t.backoff_max, t.delivery, t.run_if,
+    t.require, t.paused, t.source, t.on_closed) > 0 then
     perform pgrab_internal.refuse(c.name, null, 'Leave it out of the INSERT, or write DEFAULT.')
     from jsonb_each_text(to_jsonb(t)) c(name, value)
     where c.value is null and c.name in ('kind', 'command', 'args', 'timezone', 'misfire', 'misfire_after',
-      'misfire_limit', 'jitter', 'priority', 'timeout', 'max_attempts', 'backoff', 'backoff_max', 'delivery',
-      'run_if', 'require', 'paused', 'source', 'on_closed');
+      'misfire_limit', 'jitter', 'slots', 'priority', 'timeout', 'max_attempts', 'backoff', 'backoff_max',
+      'delivery', 'run_if', 'require', 'paused', 'source', 'on_closed');
   end if;
   v_schema := pgrab_internal.kind_check(t.kind);
   if t.kind = 'sql' and t.args -> 'steps' <> 'null' then

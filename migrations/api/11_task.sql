@@ -16,17 +16,42 @@ comment on function pgrab_internal.band(smallint) is
 create or replace function pgrab_tool.lane_of(t pgrab_internal.task) returns bytea
 language sql immutable parallel safe
 return case when t.delivery = 'at_least_once' and t.require = '{}' and t.kind in ('sql', 'shell', 'noop')
-    and t.share_key is null and t.prefer is null
+    and t.share_key is null and t.prefer is null and t.slots = 1
+    and (t.kind <> 'shell' or t.args #>> '{limits,memory}' is null)
   then int8send(hashtextextended(t.kind,
     hashtextextended(t.owner, width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[]))))
   else substring(sha256(decode(replace(width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])::text
     || ' ' || length(t.owner)::text || ' ' || t.owner || length(t.kind)::text || ' ' || t.kind || t.delivery
     || t.require::text
     || coalesce(t.prefer::text || extract(epoch from coalesce(t.failover_after, '1 min'))::text, '')
-    || case when t.share_key is null then '' else ' shared' end, '\', '\\'), 'escape')), 1, 16) end;
+    || case when t.share_key is null then '' else ' shared' end
+    || case when t.slots = 1 then '' else ' slots ' || t.slots::text end
+    || case when t.kind in ('shell', 'exec') then coalesce(' memory ' || (t.args #>> '{limits,memory}'), '')
+      else '' end, '\', '\\'), 'escape')), 1, 16) end;
 comment on function pgrab_tool.lane_of(pgrab_internal.task) is
   'Which lane of the due index a task belongs to: all tasks of a lane can be run by the same nodes and are '
   'equally important. Nobody can choose what a task says so that it gets into the lane of other ones.';
+
+-- As limits_read() in src/exec/limits.c.
+create or replace function pgrab_internal.memory_bytes(p_size text) returns bigint
+language plpgsql immutable strict parallel safe as $$
+declare
+  c_part constant text[] := regexp_match(p_size, '^\s*\+?([0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})'
+    '((?:[eE][+-]?[0-9]{1,2})?) *(|B|kB|MB|GB|TB)$');
+  c_bytes constant numeric := (c_part[1] || c_part[2])::numeric
+    * (1024 ^ coalesce(array_position('{kB,MB,GB,TB}', c_part[3]), 0))::numeric;
+begin
+  return case when c_bytes between 1024 * 1024 and 1e15 then floor(c_bytes) end;
+end $$;
+comment on function pgrab_internal.memory_bytes(text) is
+  'The bytes of a size such as 512MB. Null: no node would read it, or it is less than 1MB.';
+
+create or replace function pgrab_tool.memory_of(p_kind text, p_args jsonb) returns bigint
+language sql immutable parallel safe
+return case when p_kind in ('shell', 'exec')
+  then pgrab_internal.memory_bytes(p_args #>> '{limits,memory}') end;
+comment on function pgrab_tool.memory_of(text, jsonb) is
+  'The memory that a task may use, in bytes: args.limits.memory. Null: it does not say.';
 
 -- Tells sleeping nodes to look now.  Only a hint: everything works without it, at most `poll` later.  The
 -- payload names shards, so that a look for one task reads one shard.  An empty payload stands for many
@@ -517,9 +542,10 @@ begin
     if pgrab_internal.lanes_of(p_owner, c_most) > c_most then
       raise exception using errcode = '54000', schema = 'pgrab', table = 'task',
         message = format('tasks of %s would stand in more than %s lanes', p_owner, c_most),
-        hint = 'Tasks are in one lane when kind, require and delivery are equal and their priorities in one '
-          'band (below 0, 0, up to 9, up to 99, above). Give them fewer different values of `require`, or '
-          'wait until others have ended. The bound is max_lanes of its quota, or pgrab.cluster.owner_lanes.';
+        hint = 'Tasks are in one lane when kind, require, prefer, delivery, slots and args.limits.memory are '
+          'equal and their priorities in one band (below 0, 0, up to 9, up to 99, above). Give them fewer '
+          'different values, or wait until others have ended. The bound is max_lanes of its quota, or '
+          'pgrab.cluster.owner_lanes.';
     end if;
   end if;
 end $$;
@@ -541,9 +567,10 @@ language plpgsql as $$
 declare
   v_n bigint;
 begin
-  insert into pgrab.lane (lane, band, owner, kind, require, delivery, prefer, failover, shared)
+  insert into pgrab.lane (lane, band, owner, kind, require, delivery, prefer, failover, shared,
+    slots, memory)
   select distinct on (n.lane)
-    n.lane, n.band, n.owner, n.kind, n.require, n.delivery, n.prefer, n.failover, n.shared
+    n.lane, n.band, n.owner, n.kind, n.require, n.delivery, n.prefer, n.failover, n.shared, n.slots, n.memory
   from unnest(p_lanes) n
   where not exists (select from pgrab.lane l where l.owner = n.owner and l.lane = n.lane);
   get diagnostics v_n = row_count;
@@ -564,7 +591,7 @@ begin atomic
   select (null, pgrab_tool.lane_of(t),
     pgrab_internal.band(t.priority), t.owner, t.kind, t.require, t.delivery, t.prefer,
     case when t.prefer is not null then coalesce(date_part('epoch', t.failover_after), 60) * 1e6 end::bigint,
-    t.share_key is not null)::pgrab_internal.lane;
+    t.share_key is not null, t.slots, pgrab_tool.memory_of(t.kind, t.args))::pgrab_internal.lane;
 end;
 comment on function pgrab_internal.lane(pgrab_internal.task) is 'The lane of a task.';
 

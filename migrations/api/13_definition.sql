@@ -27,6 +27,7 @@ begin
       'parent_id', t.parent_id,
       'run_if', nullif(t.run_if, 'success'), 'require', nullif(t.require, '{}'), 'prefer', t.prefer,
       'failover_after', t.failover_after, 'share_key', t.share_key, 'limit_key', t.limit_key,
+      'slots', nullif(t.slots, 1),
       'expect_within', t.expect_within, 'slow_after', t.slow_after, 'stall_after', t.stall_after,
       'keep', t.keep, 'batch', t.batch, 'wait_for', t.wait_for, 'wait_timeout', t.wait_timeout,
       'signal_by', t.signal_by))
@@ -48,9 +49,9 @@ begin atomic
       or t.preemptible or t.require <> '{}' or t.backoff <> '5 s'
       or t.backoff_max <> '1 hour' or t.misfire <> 'once'
       or t.misfire_after <> '1 minute' or t.misfire_limit <> 100 or t.timezone <> 'UTC' or t.jitter <> '0'
-      or t.run_if <> 'success' or t.source <> '' or num_nonnulls(t.schedule, t.starts_at, t.ends_at,
-        t.max_runs, t.calendar, t.limit_key, t.on_failure, t.expect_within, t.slow_after, t.stall_after,
-        t.keep, t.wait_for, t.wait_timeout, t.signal_by, t.prefer) > 0
+      or t.run_if <> 'success' or t.source <> '' or t.slots <> 1 or num_nonnulls(t.schedule, t.starts_at,
+        t.ends_at, t.max_runs, t.calendar, t.limit_key, t.on_failure, t.expect_within, t.slow_after,
+        t.stall_after, t.keep, t.wait_for, t.wait_timeout, t.signal_by, t.prefer) > 0
     then pgrab_internal.definition_rare(t)
     when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.share_key, t.parent_id, t.chain,
       t.batch) = 0 then null

@@ -10,6 +10,22 @@ return p_kind = any (p_kinds) and (p_kind <> 'sql' or p_owner = any (p_owners))
 comment on function pgrab_internal.runs(text[], text[], jsonb, text, text) is
   'Does a node with these kinds, owners and bounds (columns of pgrab.node) run tasks of this kind and owner?';
 
+create or replace function pgrab_internal.has_room(
+  p_room jsonb, p_memory bigint, p_kind text, p_slots integer, p_needs bigint)
+returns boolean
+language sql immutable parallel safe
+return coalesce(p_slots <= coalesce(p_room -> p_kind, p_room -> '')::integer, true)
+  and coalesce(p_needs <= p_memory, true);
+comment on function pgrab_internal.has_room(jsonb, bigint, text, integer, bigint) is
+  'Could a node with this room and memory (columns of pgrab.node), were it empty, run a task of this kind '
+  'that takes so many slots and needs so much memory?';
+
+-- A reader has no right to pgrab.lane.
+create or replace function pgrab_internal.any_slots() returns boolean
+language sql stable as $$ select exists (select from pgrab.lane l where l.slots > 1) $$;
+comment on function pgrab_internal.any_slots() is
+  'Are there tasks that take several slots? If not, nobody need look how many each takes.';
+
 -- The due index begins with expressions.  A condition on them might show what row security hides, so it would
 -- not be used for a role that sees only its own tasks.  So functions that run as the owner of pgrab find the
 -- numbers of tasks, and their callers read these tasks as themselves.

@@ -300,7 +300,9 @@ comment on column pgrab.nodes.state is
   'yet.';
 comment on column pgrab.nodes.strategy is
   'Which rule it uses to pick tasks; for a file, its name without the folder.';
-comment on column pgrab.nodes.busy is 'Tasks it runs / tasks it can run at once, at its last heartbeat.';
+comment on column pgrab.nodes.busy is
+  'Slots in use / slots that it has, at its last heartbeat. A task that runs takes one, or as many as it '
+  'says.';
 comment on column pgrab.nodes.heartbeat_age is 'How long ago its last heartbeat was.';
 comment on column pgrab.nodes.shards is
   'How many of the 1024 shards it reads: pgrab.ownership says which. 0: it is draining or down, or has '

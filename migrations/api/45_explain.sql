@@ -424,9 +424,10 @@ returns pgrab_internal.gate
 language sql stable
 begin atomic
   select 'node ' || n.name,
-    case when not (f.runs and f.labels and f.priority) or not f.live and n.state <> 'draining' then 'blocked'
+    case when not (f.runs and f.labels and f.priority) or f.small is not null
+        or not f.live and n.state <> 'draining' then 'blocked'
       when n.state = 'draining' then case when f.asked is not null then 'blocked' else 'waits' end
-      when n.ill or not f.free then 'waits' else 'ok' end,
+      when n.ill or f.full is not null then 'waits' else 'ok' end,
     case when n.state = 'down' then 'It is down.'
       when not f.live then format('It has been silent for %s.',
         date_trunc('second', statement_timestamp() - n.heartbeat_at))
@@ -439,38 +440,52 @@ begin atomic
         ' They were set in pgrab.node; its own are ' || (n.own ->> 'labels') || '.')
       when not f.priority then format('It takes only tasks of priority %s and above (its min_priority).',
         n.min_priority)
+      when f.small is not null then f.small || '.'
       when f.asked is not null then format('Draining, by order of %s; select pgrab.undrain(%L) ends that.',
         f.asked, n.name)
       when n.state = 'draining' then 'It is stopping.'
       when n.ill then 'It cannot record runs now, so it takes no tasks: see its log.'
       when f.slots = 0 then 'No process that handles it is up.'
-      when not f.free then format('Busy: %s of %s.', f.running, f.slots)
+      when f.full is not null then f.full || '.'
       else format('Free: %s of %s in use.', f.running, f.slots) end, null
   from (
     select n.live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
       t.priority >= coalesce(n.min_priority, t.priority) as priority,
       t.kind <> 'sql' or t.owner = any (n.owners) as login,
       pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs,
-      w.running, w.slots, w.running < w.slots as free,
+      w.running, w.slots, w.small, w.full,
       (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked
-    from pgrab_tool.crew(n, t.kind) w) f;
+    from pgrab_tool.room_for(n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w) f;
 end;
 comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
   'Can this node run the task, and if not, why?';
 
 create or replace function pgrab_tool.able(
-  p_kind text, p_owner text, p_require jsonb, p_priority smallint)
+  p_kind text, p_owner text, p_require jsonb, p_priority smallint, p_slots integer, p_memory bigint)
 returns text[]
 language sql stable
 begin atomic
   select coalesce(array_agg(n.name order by n.name), '{}') from pgrab.node n
   where n.state = 'up' and n.live and n.labels @> p_require
     and p_priority >= coalesce(n.min_priority, p_priority)
-    and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner);
+    and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner)
+    and pgrab_internal.has_room(n.room, n.memory, p_kind, p_slots, p_memory);
 end;
-comment on function pgrab_tool.able(text, text, jsonb, smallint) is
-  'The nodes that could run such a task: up and alive, with its kind and its labels, and not reserved for '
-  'more important ones.';
+comment on function pgrab_tool.able(text, text, jsonb, smallint, integer, bigint) is
+  'The nodes that could run such a task: up and alive, with its kind and its labels, not reserved for more '
+  'important ones, and with room for its slots and its memory.';
+
+create or replace function pgrab_internal.able(t pgrab_internal.task) returns text[]
+language sql stable
+return pgrab_tool.able(
+  t.kind, t.owner, t.require, t.priority, t.slots, pgrab_tool.memory_of(t.kind, t.args));
+comment on function pgrab_internal.able(pgrab_internal.task) is 'The nodes that could run this task.';
+
+create or replace function pgrab_internal.takes(t pgrab_internal.task) returns text
+language sql stable
+return concat_ws(' and ', t.slots || case t.slots when 1 then ' slot' else ' slots' end,
+  pg_size_pretty(pgrab_tool.memory_of(t.kind, t.args)) || ' of memory');
+comment on function pgrab_internal.takes(pgrab_internal.task) is 'The room that it takes, for people.';
 
 create or replace function pgrab_internal.explain_pools(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -489,26 +504,28 @@ comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
 -- One row; a table, so that PostgreSQL inlines it.
 create or replace function pgrab_internal.cluster_for(t pgrab_internal.task)
 returns table (live bigint, up bigint, runs bigint, up_kind bigint, up_login bigint, up_runs bigint,
-  up_labels bigint, low bigint, reserved smallint, fit bigint, well bigint, names text, slots bigint,
-  free bigint)
+  up_labels bigint, low bigint, reserved smallint, small text, fit bigint, well bigint, names text,
+  slots bigint, free bigint)
 language sql stable
 begin atomic
   select count(*), count(*) filter (where f.up), count(*) filter (where f.runs),
     count(*) filter (where f.up and t.kind = any (n.kinds)), count(*) filter (where f.up and f.login),
     count(*) filter (where f.up and f.runs), count(*) filter (where f.up and f.labels),
     count(*) filter (where f.low), min(n.min_priority) filter (where f.low),
+    string_agg(format('%s: %s', n.name, f.too_small), '; ' order by n.name)
+      filter (where f.too_small is not null),
     count(*) filter (where f.fits), count(*) filter (where f.fits and not n.ill),
     string_agg(n.name, ', ' order by n.name) filter (where f.fits), sum(f.slots) filter (where f.fits),
-    sum(f.slots - f.running) filter (where f.fits)
+    count(*) filter (where f.fits and f.full is null)
   from pgrab.node n
     cross join lateral (
       select n.state = 'up' as up, n.labels @> t.require as labels,
         t.kind <> 'sql' or t.owner = any (n.owners) as login,
-        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.running, w.slots
-      from pgrab_tool.crew(n, t.kind) w) x
+        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.*
+      from pgrab_tool.room_for(n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w) x
     cross join lateral (
-      select x.*, y.fits and t.priority < n.min_priority is not true as fits,
-        y.fits and t.priority < n.min_priority as low
+      select x.*, y.fits and t.priority < n.min_priority is not true and x.small is null as fits,
+        y.fits and t.priority < n.min_priority as low, case when y.fits then x.small end as too_small
       from (select x.up and x.runs and x.labels as fits) y) f
   where n.live;
 end;
@@ -548,10 +565,14 @@ begin atomic
         'priority %s and above (min_priority), and this one has %s. Start one without, or raise its '
         'priority.',
         c.reserved, t.priority), format('all nodes that could run it take only priority >= %s', c.reserved)),
-      (9, c.fit = 0, k.labels, format('no live node runs kind %s and has labels %s', t.kind, t.require)),
-      (10, c.well = 0, null, format('%s cannot record runs now: see the log', c.names)),
-      (11, c.slots = 0, null, format('no handler process for kind %s is up', t.kind)),
-      (12, c.free <= 0, null, 'all nodes busy')) m(n, shut, detail, why)
+      (9, c.fit = 0 and c.small is not null, format('No node that is up and could run it is large enough. '
+        '%s. Start one with more workers or memory, or change the task''s slots or args.limits.', c.small),
+        format('no node that could run it is large enough: it takes %s', pgrab_internal.takes(t))),
+      (10, c.fit = 0, k.labels, format('no live node runs kind %s and has labels %s', t.kind, t.require)),
+      (11, c.well = 0, null, format('%s cannot record runs now: see the log', c.names)),
+      (12, c.slots = 0, null, format('no handler process for kind %s is up', t.kind)),
+      (13, c.free = 0 and pgrab_internal.takes(t) = '1 slot', null, 'all nodes busy'),
+      (14, c.free = 0, null, format('no node has %s free', pgrab_internal.takes(t)))) m(n, shut, detail, why)
   where m.shut order by m.n limit 1;
 end;
 comment on function pgrab_internal.explain_cluster(pgrab_internal.task) is
@@ -579,9 +600,10 @@ begin atomic
         pgrab_internal.cut(o.at)) end
   from (select t.due_at + coalesce(t.failover_after, '1 minute') as at) o
     cross join lateral (
-      select string_agg(n.name, ', ' order by n.name) as names, sum(w.slots - w.running) as free
-      from pgrab.node n cross join lateral pgrab_tool.crew(n, t.kind) w
-      where n.state = 'up' and n.live and n.labels @> t.require and n.labels @> t.prefer
+      select string_agg(n.name, ', ' order by n.name) as names, count(*) filter (where w.full is null) as free
+      from pgrab.node n cross join lateral pgrab_tool.room_for(
+        n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w
+      where w.small is null and n.state = 'up' and n.live and n.labels @> t.require and n.labels @> t.prefer
         and t.priority >= coalesce(n.min_priority, t.priority)
         and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner)) p
     cross join lateral (
@@ -668,10 +690,10 @@ begin atomic
     else format('Shard %s belongs to %s; others take the task when it is overdue by steal_after.',
       pgrab.shard(t.id), w.node) end, null
   from (
-    select pgrab_internal.likely(pgrab_tool.able(t.kind, t.owner, t.require, t.priority),
+    select pgrab_internal.likely(pgrab_internal.able(t),
       (select count(*) from pgrab.node n where n.state = 'up' and n.live),
       (select o.node from pgrab.ownership o where o.shard = pgrab.shard(t.id))) as node) w
-  where pgrab_tool.able(t.kind, t.owner, t.require, t.priority) <> '{}';
+  where pgrab_internal.able(t) <> '{}';
 end;
 comment on function pgrab_internal.explain_owner(pgrab_internal.task) is 'Which node its shard belongs to.';
 
@@ -680,8 +702,9 @@ returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'claim', case when c.holds then 'ok' else 'waits' end,
-    case when c.holds then format('Claimed by %s at %s; it starts when it is due and a worker is free.',
-        n.name, pgrab_internal.cut(t.claimed_at))
+    case when c.holds then format('Claimed by %s at %s; it starts when it is due and %s free.', n.name,
+        pgrab_internal.cut(t.claimed_at), case when pgrab_internal.takes(t) = '1 slot' then 'a worker is'
+          else pgrab_internal.takes(t) || ' are' end)
       else 'Claimed by a node that has died; others take it over.' end,
     case when n.id is null then 'claimed by a node that is gone' when c.holds then 'claimed by ' || n.name
       else format('claimed by %s, which has died', n.name) end
@@ -943,7 +966,8 @@ begin atomic
     select o.shard, o.node from pgrab.ownership o),
   task as materialized (
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.durations,
-      pgrab.shard(t.id) as shard, t.priority, pgrab_internal.band(t.priority) as band, f.at, f.held_by
+      pgrab.shard(t.id) as shard, t.priority, pgrab_internal.band(t.priority) as band, t.slots,
+      pgrab_tool.memory_of(t.kind, t.args) as memory, f.at, f.held_by
     from (
       select d.* from pgrab_tool.due_first(
         statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) d
@@ -964,18 +988,18 @@ begin atomic
     select d.durations, pgrab_tool.usual(d.durations) as usual
     from (select distinct t.durations from task t) d),
   class as materialized (
-    select c.kind, c.owner, c.require, c.band,
-      pgrab_tool.able(c.kind, c.owner, c.require, c.priority) as able
+    select c.kind, c.owner, c.require, c.band, c.slots, c.memory,
+      pgrab_tool.able(c.kind, c.owner, c.require, c.priority, c.slots, c.memory) as able
     from (
-      select t.kind, t.owner, t.require, t.band, min(t.priority) as priority
-      from task t group by 1, 2, 3, 4) c)
+      select t.kind, t.owner, t.require, t.band, t.slots, t.memory, min(t.priority) as priority
+      from task t group by 1, 2, 3, 4, 5, 6) c)
   (select t.at, t.id, t.name, t.kind, t.schedule, case
     when t.held_by is not null then format('(after blackout %s)', t.held_by)
     when c.able = '{}' then '(no node can)'
     else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end,
     t.at + u.usual
   from task t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
-      and c.band = t.band
+      and c.band = t.band and c.slots = t.slots and c.memory is not distinct from t.memory
     left join owner o on o.shard = t.shard left join usual u on u.durations = t.durations
     cross join (
       select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a)

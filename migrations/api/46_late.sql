@@ -53,6 +53,13 @@ end;
 comment on function pgrab_internal.late_until(pgrab_internal.run) is
   'What may have kept a run from its start, and until when.';
 
+create or replace function pgrab_tool.run_slots(p_id bigint, p_definition jsonb) returns integer
+language sql stable
+return coalesce((p_definition ->> 'slots')::integer,
+  (select t.slots from pgrab.task t where t.id = any (array[p_id])), 1);
+comment on function pgrab_tool.run_slots(bigint, jsonb) is
+  'How many slots a run took that has ended; of a schedule, as many as it takes now.';
+
 -- In the middle of its wait.  Reads the first 200 runs that ended after that moment.
 create or replace function pgrab_internal.late_busy(r pgrab_internal.run, p_node text)
 returns table (why text)
@@ -64,13 +71,14 @@ begin atomic
       select d.due + (coalesce(r.started_at, r.claimed_at, r.finished_at) - d.due) / 2 as middle
       from (select greatest(r.fire_at, r.created_at) as due) d) m
     cross join lateral (
-      select count(*) as running
+      select sum(pgrab_tool.run_slots(x.task_id, x.definition)) as running
       from (
-        select x.node, x.kind, coalesce(x.started_at, x.claimed_at) as began from pgrab.run x
+        select x.node, x.kind, coalesce(x.started_at, x.claimed_at) as began, x.task_id, x.definition
+        from pgrab.run x
         where x.finished_at > m.middle order by x.finished_at limit 200) x
       where x.node = p_node and x.began <= m.middle
         and (x.kind = 'http') = (r.kind = 'http')) b
-  where n.name = p_node and b.running >= c.slots;
+  where n.name = p_node and b.running + pgrab_tool.run_slots(r.task_id, r.definition) > c.slots;
 end;
 comment on function pgrab_internal.late_busy(pgrab_internal.run, text) is
   'That a node had no worker free while a run waited. No row: it had, or nobody knows.';

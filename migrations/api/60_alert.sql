@@ -26,8 +26,8 @@ declare
   c_columns constant text[] := '{kind,command,args,name,priority,timeout,max_attempts,backoff,backoff_max,
     delivery,require,limit_key,events}';
   c_defaults constant jsonb := '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC",
-    "misfire": "once", "misfire_after": "1 min", "misfire_limit": 100, "jitter": "0", "priority": 0,
-    "timeout": "1 hour", "max_attempts": 3, "backoff": "5 s", "backoff_max": "1 hour",
+    "misfire": "once", "misfire_after": "1 min", "misfire_limit": 100, "slots": 1, "jitter": "0",
+    "priority": 0, "timeout": "1 hour", "max_attempts": 3, "backoff": "5 s", "backoff_max": "1 hour",
     "delivery": "at_least_once", "run_if": "success", "on_closed": "skip", "paused": false, "source": ""}';
   v_key text;
 begin

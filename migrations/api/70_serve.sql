@@ -109,28 +109,34 @@ comment on function pgrab_internal.scale_counts(text, jsonb, text[], jsonb) is
   'Is a task of this kind and require one for a pool of nodes with these kinds and labels? Null: of any.';
 
 create or replace function pgrab_internal.scale_due(p_within interval, p_kinds text[], p_labels jsonb)
-returns table (kind text, due bigint, running bigint, soon bigint, oldest float8)
+returns table (kind text, due bigint, running bigint, soon bigint, oldest float8, due_slots bigint,
+  running_slots bigint)
 language sql stable
 begin atomic
   select t.kind, count(*) filter (where t.due_at <= statement_timestamp() and t.status <> 'running'),
-    count(*) filter (where t.status = 'running'), 1,
+    count(*) filter (where t.status = 'running'), max(t.slots),
     extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
-      and t.due_at <= statement_timestamp()))
+      and t.due_at <= statement_timestamp())),
+    sum(t.slots) filter (where t.due_at <= statement_timestamp() and t.status <> 'running'),
+    sum(t.slots) filter (where t.status = 'running')
   from pgrab_tool.due_until(statement_timestamp() + p_within, null, 20) t
   where pgrab_internal.scale_counts(t.kind, t.require, p_kinds, p_labels)
   group by t.kind;
 end;
 comment on function pgrab_internal.scale_due(interval, text[], jsonb) is
-  'What is due, running, or due soon; counts at most twenty tasks of each lane and shard.';
+  'What is due, running, or due soon (the most slots that one of these takes), and how many slots that '
+  'takes; counts at most twenty tasks of each lane and shard.';
 
 -- Looks at the last 2000 runs at most, of the last ten minutes.
 create or replace function pgrab_internal.scale_runs(p_kinds text[], p_labels jsonb)
-returns table (kind text, runs bigint, took float8, per_second float8)
+returns table (kind text, runs bigint, took float8, per_second float8, took_slots float8)
 language sql stable
 begin atomic
   with r as materialized (
     select r.kind, r.finished_at, r.task_id, r.definition,
-      extract(epoch from r.finished_at - coalesce(r.started_at, r.claimed_at)) as took
+      extract(epoch from r.finished_at - coalesce(r.started_at, r.claimed_at)) as took,
+      case when (select pgrab_internal.any_slots())
+        then pgrab_tool.run_slots(r.task_id, r.definition) else 1 end as slots
     from pgrab.run r
     where r.finished_at > statement_timestamp() - interval '10 minutes'
       and r.outcome not in ('skipped', 'missed', 'waited')
@@ -140,7 +146,7 @@ begin atomic
       then extract(epoch from statement_timestamp() - min(r.finished_at)) end)::float8 as span from r)
   select r.kind, count(r.took), sum(r.took),
     count(*) filter (where r.finished_at > statement_timestamp() - s.span * interval '1 s')
-      / greatest(max(s.span), 0.001)
+      / greatest(max(s.span), 0.001), sum(r.took * r.slots)
   from s cross join r
   where pgrab_internal.scale_counts(r.kind, case when p_labels is null then '{}' else coalesce(
       (select t.require from pgrab.task t where t.id = r.task_id), r.definition -> 'require', '{}') end,
@@ -148,7 +154,7 @@ begin atomic
   group by r.kind;
 end;
 comment on function pgrab_internal.scale_runs(text[], jsonb) is
-  'How many runs have ended per second lately, and how long they took.';
+  'How many runs have ended per second lately, and how long they took; and the same times their slots.';
 
 create or replace function pgrab_internal.scale_crews(
   p_kinds text[] default null, p_labels jsonb default null)
@@ -163,8 +169,8 @@ begin atomic
   group by c.key;
 end;
 comment on function pgrab_internal.scale_crews(text[], jsonb) is
-  'The workers (crew ""), http and the pools of handlers of the nodes that are up: how many runs they can '
-  'have at once, all together and on a node that has any.';
+  'The workers (crew ""), http and the pools of handlers of the nodes that are up: how many slots they have, '
+  'all together and on a node that has any.';
 
 create or replace function pgrab_internal.crew_for(p_kind text) returns text
 language sql stable
@@ -186,13 +192,17 @@ begin atomic
     select pgrab_internal.crew_for(coalesce(d.kind, r.kind)) as crew,
       coalesce(sum(d.due), 0)::bigint as due, coalesce(sum(d.running), 0)::bigint as running,
       coalesce(max(d.soon), 0) as soon, max(d.oldest) as oldest, coalesce(sum(r.runs), 0)::bigint as runs,
-      coalesce(sum(r.took), 0) as took, coalesce(sum(r.per_second), 0) as per_second
+      coalesce(sum(r.took), 0) as took, coalesce(sum(r.per_second), 0) as per_second,
+      coalesce(sum(d.due_slots), 0)::bigint as due_slots,
+      coalesce(sum(d.running_slots), 0)::bigint as running_slots,
+      coalesce(sum(r.took_slots) / nullif(sum(r.took), 0), 1) as each
     from pgrab_internal.scale_due(p_within, p_kinds, p_labels) d
       full join pgrab_internal.scale_runs(p_kinds, p_labels) r on r.kind = d.kind
     group by 1) k
     cross join lateral (
-      select k.crew, greatest(k.soon, pgrab_internal.scale_workers(k.due, k.running, k.per_second,
-        coalesce(k.took / nullif(k.runs, 0), 1), greatest(extract(epoch from p_within), 1)::float8)),
+      select k.crew, greatest(k.soon, pgrab_internal.scale_workers(k.due_slots, k.running_slots,
+        k.per_second * k.each, coalesce(k.took / nullif(k.runs, 0), 1),
+        greatest(extract(epoch from p_within), 1)::float8)),
         k.due, k.running, k.oldest, k.runs, k.took, k.per_second) l;
 end;
 comment on function pgrab_internal.scale_load(interval, text[], jsonb) is

@@ -1,7 +1,7 @@
 -- What the coming fires will ask of the nodes: pgrab.load().
 
 create or replace function pgrab_internal.load_runs(p_horizon interval, p_limit integer)
-returns table (name text, crew text, at timestamptz, until timestamptz, seconds float8)
+returns table (name text, crew text, at timestamptz, until timestamptz, seconds float8, slots bigint)
 language sql stable
 begin atomic
   with fire as materialized (
@@ -10,13 +10,16 @@ begin atomic
   crew as materialized (
     select x.kind, pgrab_internal.crew_for(x.kind) as crew from (select distinct f.kind from fire f) x)
   select coalesce(f.name, f.task_id::text), c.crew, f.fire_at,
-    f.fire_at + greatest(f.seconds, 0.001) * interval '1 s', f.seconds
+    f.fire_at + greatest(f.seconds, 0.001) * interval '1 s', f.seconds,
+    case when (select pgrab_internal.any_slots())
+      then (select t.slots from pgrab.task t where t.id = any (array[f.task_id])) else 1 end
   from fire f join crew c on c.kind = f.kind;
 end;
 comment on function pgrab_internal.load_runs(interval, integer) is
   'The coming runs, if each begins at its time and takes as long as usual.';
 
--- As many as run at once, whenever that changes and where a bucket begins.  What ends then has ended.
+-- How many slots are in use at once, whenever that changes and where a bucket begins.  What ends then has
+-- ended.
 create or replace function pgrab_internal.load_at_once(
   p_crew text[], p_at timestamptz[], p_until timestamptz[], p_times bigint[], p_buckets timestamptz[],
   p_bucket interval)
@@ -42,8 +45,8 @@ begin atomic
 end;
 comment on function pgrab_internal.load_at_once(
   text[], timestamptz[], timestamptz[], bigint[], timestamptz[], interval)
-  is 'Of each bucket of time, by crew: when most runs are at work, and how many. p_times: how many runs each '
-  'stands for (null: one).';
+  is 'Of each bucket of time, by crew: when most slots are in use, and how many. p_times: how many each run '
+  'takes (null: one).';
 
 -- Our sessions (db/pg_session.c) do without joins of many rows with many.
 create or replace function pgrab_internal.load_buckets(p_horizon interval, p_bucket interval, p_limit integer)
@@ -65,7 +68,8 @@ begin atomic
     select p.* from bucket b cross join lateral pgrab_internal.load_at_once(
       (select array_agg(r.crew order by r.at, r.until) from run r),
       (select array_agg(r.at order by r.at, r.until) from run r),
-      (select array_agg(r.until order by r.at, r.until) from run r), null, b.ats, p_bucket) p),
+      (select array_agg(r.until order by r.at, r.until) from run r),
+      (select array_agg(r.slots order by r.at, r.until) from run r), b.ats, p_bucket) p),
   fired as materialized (
     select r.crew, date_bin(p_bucket, r.at, b.ats[1]) as bucket, count(*) as fires,
       count(*) filter (where r.seconds is null) as unknown, sum(r.seconds) as seconds
@@ -110,7 +114,7 @@ begin atomic
 end;
 comment on function pgrab.load(interval, interval, integer) is
   'What the coming fires ask of the nodes, in buckets of time and for each crew: how many fires; how many of '
-  'them of tasks of which no duration is known; the seconds of work that begin in it; how many runs are at '
-  'work at once when it is most, if each begins at its time and takes as long as usual; how many slots the '
+  'them of tasks of which no duration is known; the seconds of work that begin in it; how many slots are in '
+  'use at once when it is most, if each begins at its time and takes as long as usual; how many slots the '
   'nodes have; when that moment is, and whose runs these are, five of them. More than the slots: schedules '
   'clash, and some begin late. Looks at p_limit fires at most; buckets beyond them are left out.';

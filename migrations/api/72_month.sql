@@ -81,7 +81,7 @@ begin atomic
     x.may
   from (
     select d.t, left(coalesce((d.t).name, (d.t).key, (d.t).id::text), 60) as name, (d.t).schedule,
-      (d.t).timezone, (d.t).calendar, (d.t).on_closed, (d.t).kind,
+      (d.t).timezone, (d.t).calendar, (d.t).on_closed, (d.t).kind, (d.t).slots,
       extract(epoch from pgrab_tool.usual((d.t).durations))::float8 as seconds,
       (d.t).due_at <= statement_timestamp() as late, l.limited, l.may,
       case when pgrab_internal.schedule_kind((d.t).schedule) = 'cron' and (d.t).attempt = 0
@@ -89,8 +89,8 @@ begin atomic
           and not pgrab_internal.under_way((d.t).status, (d.t).incarnation)
         then 0 else (d.t).id end as alone
     from due d left join tight l on l.limit_key = (d.t).limit_key) x
-  group by x.alone, x.late, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.seconds, x.limited,
-    x.may;
+  group by x.alone, x.late, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.slots, x.seconds,
+    x.limited, x.may;
 end;
 comment on function pgrab_internal.month_tasks(timestamptz, integer, integer) is
   'What is due until then: one task for all that fire with it and take as long, how many these are, the '
@@ -113,23 +113,24 @@ comment on function pgrab_internal.month_days(integer, integer) is
 create or replace function pgrab_internal.month_runs(
   p_until timestamptz, p_limit integer, p_names integer)
 returns table (names text[], crew text, at timestamptz, until timestamptz, seconds float8, fires bigint,
-  times bigint, limited text, may bigint)
+  times bigint, limited text, may bigint, slots bigint)
 language sql stable
 begin atomic
   with fire as materialized (
-    select m.names, (m.t).kind as kind, f.at, m.seconds, f.fires * m.times as fires, m.times, m.limited, m.may
+    select m.names, (m.t).kind as kind, f.at, m.seconds, f.fires * m.times as fires, m.times, m.limited,
+      m.may, (m.t).slots as slots
     from pgrab_internal.month_tasks(p_until, p_limit / 4, p_names) m
       cross join lateral pgrab_internal.month_one(m.t, p_until) f
     limit 2 * p_limit),
   crew as materialized (
     select x.kind, pgrab_internal.crew_for(x.kind) as crew from (select distinct f.kind from fire f) x)
   select f.names, c.crew, f.at, f.at + greatest(f.seconds, 0.001) * interval '1 s', f.seconds, f.fires,
-    f.times, f.limited, f.may
+    f.times, f.limited, f.may, f.slots
   from fire f join crew c on c.kind = f.kind;
 end;
 comment on function pgrab_internal.month_runs(timestamptz, integer, integer) is
   'The first run of each schedule in each hour until then, for how many tasks it stands, how many fires that '
-  'hour has, and on which limit they can clash.';
+  'hour has, on which limit they can clash, and how many slots each takes.';
 
 create or replace function pgrab_internal.month_shut(p_from timestamptz, p_until timestamptz)
 returns table (name text, begins_at timestamptz, ends_at timestamptz)
@@ -180,7 +181,7 @@ begin atomic
       from run r group by r.hour, r.names[1]) x
     group by 1),
   used as materialized (
-    select r.crew, r.at, r.until, r.times from run r
+    select r.crew, r.at, r.until, r.times * r.slots as times from run r
     union all
     select r.limited, r.at, r.until, r.times from run r where r.limited is not null),
   peak as materialized ( -- a limit is told only if it is exceeded

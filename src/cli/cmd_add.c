@@ -22,7 +22,7 @@ struct options {
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
 	char *batch, *wait_for, *wait_timeout, *signal_by, *traceparent;
 	char *source, *on_failure, *expect_within, *slow_after, *stall_after, *keep;
-	char *prefer, *failover_after, *share_key;
+	char *prefer, *failover_after, *share_key, *slots;
 	bool paused, preemptible;
 };
 
@@ -87,6 +87,7 @@ static const struct option_key keys[] = {
     TEXT("failover_after", 0, failover_after, "TIME",
 	"how long after its time other nodes may take it, too (default 1m)"),
     TEXT("share_key", 0, share_key, "KEY", "whose it is: tasks of different keys take turns"),
+    TEXT("slots", 0, slots, "N", "how many workers of its node it takes (default 1)"),
     TEXT("limit", 0, limit, "KEY", "counts against this row of pgrab.limit"),
     TEXT("traceparent", 0, traceparent, "CONTEXT", "the trace (W3C) that its runs belong to"),
     TEXT("source", 0, source, "SOURCE", "which file, team or tool it belongs to"),

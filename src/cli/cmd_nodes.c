@@ -54,9 +54,9 @@ const struct command cmd_nodes = {
     .group = GROUP_LOOK,
     .usage = "[NODE] [OPTIONS]",
     .summary = "list the nodes: state, heartbeat, load, shards and claims",
-    .details =
-	"The view pgrab.nodes. busy is runs/slots at the last heartbeat; shards is the number owned, of\n"
-	"1024; pgrab.ownership says which.",
+    .details = "The view pgrab.nodes. busy is slots in use/slots at the last heartbeat; shards is the number "
+	       "owned, of\n"
+	       "1024; pgrab.ownership says which.",
     .options = keys,
     .options_size = sizeof(struct options),
     .max_operands = 1,

@@ -62,6 +62,7 @@ run_create(int64_t id, int64_t version, int64_t incarnation)
 
 	r->id = id;
 	r->version = version;
+	r->need.slots = 1;
 	r->incarnation = incarnation;
 	r->stop.fd = -1;
 	r->task.spare_us = -1;

@@ -63,6 +63,25 @@ struct note {
 	struct run *run;
 };
 
+/* The room that a run takes of its node, or what is left there. */
+struct need {
+	int64_t slots;  /* workers, or places of another crew */
+	int64_t memory; /* bytes; 0: it does not say */
+};
+
+/* It is not held back for lack of room: one slot is all that it takes. */
+static inline bool
+need_is_small(const struct need *n)
+{
+	return n->slots == 1 && n->memory == 0;
+}
+
+static inline bool
+need_fits(const struct need *n, const struct need *left)
+{
+	return n->slots <= left->slots && (n->memory == 0 || n->memory <= left->memory);
+}
+
 struct live;
 
 /* What the row says: the kind since the claim, the rest since the start.  Owned. */
@@ -149,12 +168,13 @@ struct run {
 	int64_t due_us;      /* on the database's clock, since 1970 */
 	int64_t due_mono_us; /* the same on clock_mono_us: never earlier than the database's idea of it */
 	int band;            /* of its priority, see BAND_STEP_US */
-	struct hold *hold;   /* the claim it came with; a reference, or NULL */
-	bool started;        /* status in the database is running */
-	bool instant;        /* its kind never blocks: batches of these, which nobody can stop; by the boss */
-	bool once;           /* at_most_once */
-	bool limited;        /* needs a place under a limit before it starts */
-	bool copy;           /* of a run that has gone back to the boss: the finisher frees it */
+	struct need need;
+	struct hold *hold; /* the claim it came with; a reference, or NULL */
+	bool started;      /* status in the database is running */
+	bool instant;      /* its kind never blocks: batches of these, which nobody can stop; by the boss */
+	bool once;         /* at_most_once */
+	bool limited;      /* needs a place under a limit before it starts */
+	bool copy;         /* of a run that has gone back to the boss: the finisher frees it */
 
 	struct run_task task;
 	struct run_place place;

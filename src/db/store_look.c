@@ -33,14 +33,33 @@ same_able(struct lane_row *row, const struct lane_row *as)
 		memcpy(row->able, as->able, as->n_able * sizeof *row->able);
 }
 
+#define ABILITY_PARAMS 8
+
+struct ability_text {
+	char band[NUMBER_MAX], workers[NUMBER_MAX], memory[NUMBER_MAX];
+	const char *param[ABILITY_PARAMS];
+};
+
+static const char *const *
+ability_params(const struct ability *able, struct ability_text *t)
+{
+	t->param[0] = able->kinds;
+	t->param[1] = able->labels;
+	t->param[2] = able->owners;
+	t->param[3] = able->bounds;
+	t->param[4] = number(t->band, able->from_band);
+	t->param[5] = able->room;
+	t->param[6] = number(t->workers, able->workers);
+	t->param[7] = able->memory == 0 ? NULL : number(t->memory, able->memory);
+	return t->param;
+}
+
 enum rc
 store_lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err)
 {
-	char band[NUMBER_MAX];
-	const char *params[] = {
-	    able->kinds, able->labels, able->owners, able->bounds, number(band, able->from_band)};
+	struct ability_text text;
 	AUTO_CLEAR PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("lanes"), 5, params, &res, err);
+	enum rc rc = db_query(db, sql_text("lanes"), ABILITY_PARAMS, ability_params(able, &text), &res, err);
 
 	*n_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;
 	*out = xcalloc(*n_out + 1, sizeof **out);
@@ -55,6 +74,8 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 			parse_able(&(*out)[i], db_text(res, (int)i, 4));
 		(*out)[i].shared = db_bool(res, (int)i, 5);
 		(*out)[i].late_us = db_int64(res, (int)i, 6);
+		(*out)[i].need.slots = db_int64(res, (int)i, 7);
+		(*out)[i].need.memory = db_int64(res, (int)i, 8);
 	}
 	return rc;
 }
@@ -62,11 +83,10 @@ store_lanes(struct db *db, const struct ability *able, struct lane_row **out, si
 enum rc
 store_lanes_print(struct db *db, const struct ability *able, char **out, struct err *err)
 {
-	char band[NUMBER_MAX];
-	const char *params[] = {
-	    able->kinds, able->labels, able->owners, able->bounds, number(band, able->from_band)};
+	struct ability_text text;
 	AUTO_CLEAR PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("lanes_print"), 5, params, &res, err);
+	enum rc rc =
+	    db_query(db, sql_text("lanes_print"), ABILITY_PARAMS, ability_params(able, &text), &res, err);
 
 	*out = rc == RC_OK ? xstrdup(db_text(res, 0, 0)) : NULL;
 	return rc;

@@ -36,18 +36,20 @@ store_node_register(struct db *db, const struct node_identity *who, int64_t inca
     const struct node_holder *holder, int64_t *id_out, struct err *err)
 {
 	char inc[NUMBER_MAX], pid[NUMBER_MAX], slots[NUMBER_MAX], beat[NUMBER_MAX], dead[NUMBER_MAX],
-	    old[NUMBER_MAX], old_beat[NUMBER_MAX], life[NUMBER_MAX], band[NUMBER_MAX], weight[40];
+	    old[NUMBER_MAX], old_beat[NUMBER_MAX], life[NUMBER_MAX], band[NUMBER_MAX], workers[NUMBER_MAX],
+	    memory[NUMBER_MAX], weight[40];
 	const char *params[] = {who->name, number(inc, incarnation), who->host, number(pid, who->pid),
 	    who->version, who->strategy, weight, who->labels, who->kinds, number(slots, who->slots),
 	    number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
 	    holder->exists ? number(old, holder->incarnation) : NULL,
 	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds, who->users,
-	    number(life, holder->now), number(band, who->from_band)};
+	    number(life, holder->now), number(band, who->from_band), who->room, number(workers, who->workers),
+	    who->memory == 0 ? NULL : number(memory, who->memory)};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", who->weight);
-	rc = db_query(db, sql_text("node_register"), 19, params, &res, err);
+	rc = db_query(db, sql_text("node_register"), 22, params, &res, err);
 	if (rc == RC_OK && PQntuples(res) == 0)
 		rc = err_set(
 		    err, RC_LOST, "another process took the name \"%s\" at the same moment", who->name);
@@ -241,14 +243,14 @@ enum rc
 store_node_change(struct db *db, int64_t node_id, int64_t incarnation, const struct node_identity *now,
     bool *told_out, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX], slots[NUMBER_MAX], weight[40];
-	const char *params[] = {
-	    number(id, node_id), weight, now->labels, number(slots, now->slots), number(inc, incarnation)};
+	char id[NUMBER_MAX], inc[NUMBER_MAX], slots[NUMBER_MAX], workers[NUMBER_MAX], weight[40];
+	const char *params[] = {number(id, node_id), weight, now->labels, number(slots, now->slots),
+	    number(inc, incarnation), number(workers, now->workers)};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
 	snprintf(weight, sizeof weight, "%.17g", now->weight);
-	rc = db_query(db, sql_text("node_change"), 5, params, &res, err);
+	rc = db_query(db, sql_text("node_change"), 6, params, &res, err);
 	*told_out = rc == RC_OK && PQntuples(res) > 0;
 	return rc;
 }

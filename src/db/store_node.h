@@ -21,6 +21,8 @@ struct node_identity {
 	const char *users;  /* likewise */
 	int64_t pid, slots, heartbeat_us, dead_after_us;
 	int64_t from_band; /* the lowest band of priorities that it takes */
+	const char *room;  /* JSON object, as struct ability's; likewise these: */
+	int64_t workers, memory;
 	double weight;
 };
 
@@ -93,11 +95,12 @@ enum node_gauge {
 	GAUGE_CPU_FREE,   /* per cent; -1: not known */
 	GAUGE_MEMORY_FREE,
 	GAUGE_FITNESS, /* 0: its strategy does not say */
+	GAUGE_MEMORY_USED,
 	GAUGE__COUNT
 };
 
-/* Weight, labels and slots of `now`.  *told_out false: nothing was written, because the row is locked or
- * another incarnation's. */
+/* Weight, labels, slots and workers of `now`.  *told_out false: nothing was written, because the row is
+ * locked or another incarnation's. */
 CHECKED enum rc store_node_change(struct db *db, int64_t node_id, int64_t incarnation,
     const struct node_identity *now, bool *told_out, struct err *err);
 

@@ -30,9 +30,10 @@ struct lane_row {
 	size_t crew;   /* for the reader to fill in */
 	int64_t *able; /* ids of nodes; the same nodes in the same order; owned */
 	size_t n_able;
-	bool shared;     /* its tasks take turns by share_key */
-	int64_t late_us; /* it prefers other nodes than this one, which may take its tasks so long behind
+	bool shared;      /* its tasks take turns by share_key */
+	int64_t late_us;  /* it prefers other nodes than this one, which may take its tasks so long behind
 			    their time; 0: it does not */
+	struct need need; /* of each of its tasks */
 };
 /* What a node can run; texts are borrowed. */
 struct ability {
@@ -41,6 +42,9 @@ struct ability {
 	const char *owners; /* array text: for whom it can log in */
 	const char *bounds; /* JSON object, as pgrab.node.bounds */
 	int from_band;      /* the lowest band of priorities that it takes */
+	const char *room;   /* JSON object: how many slots there are for each kind that is not the workers' */
+	int64_t workers;
+	int64_t memory; /* bytes, for the limits of all runs together; 0: not counted */
 };
 
 CHECKED enum rc
@@ -109,6 +113,8 @@ struct candidate {
 	bool has_require;
 	bool misfired;        /* could not start in time, or may not now: settle it instead of claiming it */
 	bool chosen, refused; /* the loader's marks; false from a look */
+	bool held;            /* likewise: there is not enough room for it now */
+	struct need need;     /* the loader's: what its lane says */
 };
 
 /* In the order read: by lane, shard and due; those of lanes that take turns at the end, from one key to the

@@ -47,6 +47,7 @@ struct node {
 	char *kinds;               /* array text of what may be claimed here; of these: */
 	char *handled;             /* those that crews beside the workers carry out */
 	char *at_once;             /* those and the instant ones */
+	char *room;                /* JSON object: how many slots there are for each kind in handled */
 	struct owners owners;
 	struct exec_set *execs;
 	struct exec_env exec_env;
@@ -85,6 +86,10 @@ struct node {
 	_Atomic bool worker_soon;
 	/* loaders that left tasks of this crew behind, or skipped them for lack of room */
 	_Atomic int wanting[CREWS_MAX];
+	_Atomic int wanting_more[CREWS_MAX]; /* those that left only what needs more room than there was */
+	/* a large run was handed back: until then (clock_mono_us) none is claimed that does not fit; by the
+	 * boss */
+	_Atomic int64_t rests_until_us[CREWS_MAX];
 	_Atomic bool busy;           /* no worker has been free for a while; by the boss */
 	_Atomic bool helped;         /* another node has a free one, it seems; by the heartbeat */
 	_Atomic unsigned hungry;     /* loaders that left rows behind for lack of room */
@@ -93,8 +98,9 @@ struct node {
 	_Atomic bool bell_heard;     /* the doorbell is listened to; by control */
 	_Atomic int64_t in_hand;     /* written by the boss */
 	_Atomic int64_t idle_us;     /* when it last had no work left, by the boss; or registered */
-	/* by crew: how many runs it can have at once, by the boss; and has, by the crew */
+	/* by crew: how many slots it has, by the boss; and how many are in use, by the crew */
 	_Atomic int64_t slots[CREWS_MAX], running[CREWS_MAX];
+	_Atomic int64_t memory_used;         /* bytes, by the limits of what has been started; by the boss */
 	_Atomic int64_t count[COUNT__COUNT]; /* since the last heartbeat that went through */
 
 	struct holds holds;   /* what the claims of this node took, until it is over */
@@ -157,7 +163,10 @@ node_ability(const struct node *n)
 	    .labels = override != NULL ? override : atomic_load(&n->labels),
 	    .owners = owners_all(&n->owners),
 	    .bounds = n->owners.bounds,
-	    .from_band = n->set->min_priority + 1};
+	    .from_band = n->set->min_priority + 1,
+	    .room = n->room,
+	    .workers = atomic_load(&n->workers),
+	    .memory = n->set->memory_bytes};
 }
 
 /* The heartbeat speaks with this server (0: with none).  True: it was another one before. */

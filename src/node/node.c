@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "handler/protocol.h"
 #include "keeper/keeper.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
@@ -38,6 +40,31 @@ add_kind(void *array, const char *kind)
 	pgarray_text(array, kind);
 }
 
+struct room_text {
+	const struct node *node;
+	struct buf text;
+};
+
+static void
+add_room(void *ctx, const char *kind)
+{
+	struct room_text *t = ctx;
+
+	buf_adds(&t->text, t->text.len == 0 ? "{" : ",");
+	protocol_string(&t->text, kind);
+	buf_addf(&t->text, ":%" PRId64, crews_room(t->node, kind));
+}
+
+static char *
+room_json(const struct node *n)
+{
+	struct room_text t = {.node = n};
+
+	crews_kinds(n, add_room, &t);
+	buf_adds(&t.text, t.text.len == 0 ? "{}" : "}");
+	return buf_steal(&t.text);
+}
+
 /* The kinds, as array texts for SQL. */
 static void
 kind_arrays(struct node *n)
@@ -57,6 +84,7 @@ kind_arrays(struct node *n)
 	n->kinds = xstrdup(pgarray_str(&all));
 	n->at_once = xstrdup(pgarray_str(&at_once));
 	n->handled = xstrdup(pgarray_str(&handled));
+	n->room = room_json(n);
 }
 
 static enum rc
@@ -279,6 +307,7 @@ fini(struct node *n)
 	free(n->kinds);
 	free(n->at_once);
 	free(n->handled);
+	free(n->room);
 }
 
 int

@@ -33,12 +33,16 @@ class Load:
         urgent = self.rng.choice([{"preemptible": True}, {"preemptible": True}, {"priority": 10}, {}])
         return {**shared, **preferred, **urgent}
 
+    def slots(self):
+        """Some take several of the four workers of a node."""
+        return {"slots": self.rng.choice([2, 3, 4])} if self.rng.random() < 0.15 else {}
+
     def shell(self, promise, name, most=1.0, **columns):
         seconds = round(self.rng.uniform(0, most), 2)
-        self.insert(promise, name, **self.probe.shell(name, seconds=seconds, deaf=self.rng.random() < 0.1), **columns)
+        self.insert(promise, name, **self.probe.shell(name, seconds=seconds, deaf=self.rng.random() < 0.1), **self.slots(), **columns)
 
     def effect(self, promise, name, **columns):
-        self.insert(promise, name, command=f"insert into public.effect select '{name}', pg_sleep({self.rng.uniform(0, 0.3):.2f})::text", **columns)
+        self.insert(promise, name, command=f"insert into public.effect select '{name}', pg_sleep({self.rng.uniform(0, 0.3):.2f})::text", **self.slots(), **columns)
 
     def chain(self, i):
         """a -> b, c -> d, which waits for both."""

@@ -14,7 +14,7 @@ select is(pgrab_internal.apply_defaults() - '{name,schedule,starts_at,ends_at,ma
     on_failure,expect_within,slow_after,stall_after,keep,wait_for,wait_timeout,signal_by,
     traceparent,share_key,prefer,failover_after}'::text[],
   '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC", "misfire": "once",
-    "misfire_after": "00:01:00", "misfire_limit": 100, "jitter": "00:00:00", "priority": 0,
+    "misfire_after": "00:01:00", "misfire_limit": 100, "slots": 1, "jitter": "00:00:00", "priority": 0,
     "timeout": "01:00:00", "max_attempts": 3, "backoff": "00:00:05", "backoff_max": "01:00:00",
     "delivery": "at_least_once", "run_if": "success", "on_closed": "skip",
     "preemptible": false}', 'the defaults as JSON');

@@ -1,6 +1,6 @@
 -- Lanes: what stands for them in the due index, and how many an owner may have.
 begin;
-select plan(24);
+select plan(26);
 
 -- ------------------------------------------------------------------------------------- what stands for them
 select is_empty($$select attname from pg_attribute
@@ -13,11 +13,13 @@ from unnest('{a,a2,"a 2",b\\c}'::text[]) o, unnest('{noop,sql,exec,"2x"}'::text[
   unnest('{-32768,-1,0,1,9,10,99,100,32767}'::integer[]) p;
 create function pg_temp.lane_of(
   p_owner text, p_kind text, p_require jsonb, p_delivery text, p_priority smallint,
-  p_share_key text default null, p_prefer jsonb default null, p_failover interval default null)
+  p_share_key text default null, p_prefer jsonb default null, p_failover interval default null,
+  p_slots integer default 1, p_args jsonb default '{}')
 returns bytea language sql immutable as $$
   select pgrab_tool.lane_of(jsonb_populate_record(null::pgrab_internal.task, jsonb_strip_nulls(
     jsonb_build_object('owner', p_owner, 'kind', p_kind, 'require', p_require, 'delivery', p_delivery,
-      'priority', p_priority, 'share_key', p_share_key, 'prefer', p_prefer, 'failover_after', p_failover))))
+      'priority', p_priority, 'share_key', p_share_key, 'prefer', p_prefer, 'failover_after', p_failover,
+      'slots', p_slots, 'args', p_args))))
 $$;
 create temporary view lane as select t.*, pg_temp.lane_of(t.o, t.k, t.r, t.d, t.p) as lane from task t;
 select is((select count(distinct lane) from lane), (select count(distinct (o, k, r, d)) * 5 from task),
@@ -39,6 +41,15 @@ select is((select count(distinct pg_temp.lane_of('a', 'noop', '{}', 'at_least_on
       (null, '{"a": "b"}', null), (null, '{"a": "c"}', null), (null, '{"a": "b"}', '60 s'),
       (null, '{"a": "b"}', '61 s'), ('x', '{"a": "b"}', null)) v(s, p, f)),
   6::bigint, 'what takes turns has its own, whatever the key; and what prefers other nodes, or later');
+
+select is((select count(distinct pg_temp.lane_of('a', k, '{}', 'at_least_once', 0::smallint, s,
+      p_slots => n, p_args => jsonb_build_object('limits', jsonb_build_object('memory', m))))
+    from unnest('{shell,exec}'::text[]) k, unnest('{null,x}'::text[]) s, unnest('{1,2,21}'::integer[]) n,
+      unnest('{null,1MB,11MB,2 memory 1MB," slots 2","\\\\"}'::text[]) m),
+  72::bigint, 'and what takes so many slots, or may use so much memory');
+select is((select count(distinct pg_temp.lane_of('a', 'noop', '{}', 'at_least_once', 0::smallint,
+      p_args => a)) from unnest(array['{}', '{"limits": {"memory": "1MB"}}', '{"limits": {}}']::jsonb[]) a),
+  1::bigint, 'where a kind has limits');
 
 -- --------------------------------------------------------------------------------------------- the directory
 create function pg_temp.lanes() returns bigint language sql as

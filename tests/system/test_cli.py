@@ -185,7 +185,7 @@ def test_each_list_of_the_columns_of_a_task_has_them_all(db):
               "misfire_after": "'2 min'", "misfire_limit": "7", "starts_at": "now()", "ends_at": "now() + interval '1 day'", "max_runs": "7", "jitter": "'1 s'",
               "priority": "7", "timeout": "'7 s'", "max_attempts": "7", "backoff": "'7 s'", "backoff_max": "'8 s'", "delivery": "'at_most_once'", "run_if": "'always'",
               "require": "'{\"zone\": \"eu\"}'", "limit_key": "'one'", "source": "'mine'", "on_failure": "'{\"kind\": \"noop\"}'", "expect_within": "'1 day'",
-              "slow_after": "'7 s'", "prefer": "'{\"zone\": \"eu\"}'", "failover_after": "'7 s'", "share_key": "'acme'", "stall_after": "'7 s'", "keep": "'7 days'", "paused": "true", "preemptible": "true",
+              "slow_after": "'7 s'", "prefer": "'{\"zone\": \"eu\"}'", "failover_after": "'7 s'", "share_key": "'acme'", "slots": "3", "stall_after": "'7 s'", "keep": "'7 days'", "paused": "true", "preemptible": "true",
               "wait_for": "'go'", "wait_timeout": "'7 s'", "signal_by": "'boss'", "calendar": "'office'", "on_closed": "'next'"}
     assert set(values) == written - {"run_at", "schedule", "parent_id", "batch", "traceparent"}
     for extra, without in (({"schedule": "'@daily'"}, "preemptible"), ({"parent_id": str(parent)}, "delivery")):

@@ -12,7 +12,7 @@ LABELS = {f"l{i}": "1" for i in range(12)}
 """A task requires some of them: each combination is a lane, and a node that has all may run them all."""
 REQUIRE = "(select coalesce(jsonb_object_agg('l' || b, '1'), '{}') from generate_series(0, 11) b where (i >> b) & 1 = 1)"
 RARE = 500
-ABLE = ("'{noop}'", "'{}'", "'{}'", "'{}'", "1")
+ABLE = ("'{noop}'", "'{}'", "'{}'", "'{}'", "1", "'{}'", "8", "null")
 
 
 @pytest.fixture
@@ -103,6 +103,7 @@ def test_the_print_of_the_lanes_changes_with_what_they_depend_on(db):
     assert changed("update pgrab.registration set kinds = '{noop,shell}' where name = 'n1'")
     assert changed("update pgrab.registration set bounds = '{\"x\": [\"noop\"]}' where name = 'n1'")
     assert changed("update pgrab.registration set min_priority = 10 where name = 'n1'")
+    assert changed("update pgrab.registration set room = '{\"\": 2}'") and changed("update pgrab.registration set memory = 7")
     assert changed("update pgrab.registration set down = true where name = 'n2'")
     assert db.one(statement("lanes_print", "'{noop,shell}'", *ABLE[1:])) not in seen, "what the node itself is able to, before its row says so"
 

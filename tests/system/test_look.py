@@ -109,7 +109,7 @@ def test_a_beat_that_does_not_ask_for_the_others_does_not_read_them(db):
 def test_nodes_that_are_down_cost_nothing(db):
     registered(db, "up", 2, down=False)
     db.query("insert into pgrab.task (kind) values ('noop')")
-    asked = {"lanes": statement("lanes", "'{noop}'", "'{}'", "'{}'", "'{}'", "1"), "node_list": statement("node_list"),
+    asked = {"lanes": statement("lanes", "'{noop}'", "'{}'", "'{}'", "'{}'", "1", "'{}'", "8", "null"), "node_list": statement("node_list"),
              "bell": "select exists (select from pgrab.node n where not n.down and n.bell and n.state = 'up')"}
     few = {name: pages(db, text) for name, text in asked.items()}
     registered(db, "pod", 2000, down=True)
@@ -137,9 +137,9 @@ def test_who_can_run_a_lane_is_worked_out_and_sent_once(db):
     registered(db, "eu", 200, down=False, labels='{"zone": "eu"}')
     registered(db, "any", 100, down=False)
     registered(db, "sql", 10, down=False, kinds="{sql}")
-    db.query("insert into pgrab.lane (lane, band, owner, kind, require, delivery, shared) select int8send(i), 2, 'o' || i % 500, 'noop',"
-             " case i % 3 when 0 then '{\"zone\": \"eu\"}' else '{}' end::jsonb, 'at_least_once', false from generate_series(1, 1000) i")
-    rows = db.query(statement("lanes", "'{noop}'", """'{"zone": "eu"}'""", "'{}'", "'{}'", "1"))
+    db.query("insert into pgrab.lane (lane, band, owner, kind, require, delivery, shared, slots) select int8send(i), 2, 'o' || i % 500, 'noop',"
+             " case i % 3 when 0 then '{\"zone\": \"eu\"}' else '{}' end::jsonb, 'at_least_once', false, 1 from generate_series(1, 1000) i")
+    rows = db.query(statement("lanes", "'{noop}'", """'{"zone": "eu"}'""", "'{}'", "'{}'", "1", "'{}'", "8", "null"))
     able = None
     for row in rows:
         able = row.able if row.able is not None else able

@@ -197,6 +197,18 @@ lanes_print(struct db *db, const struct ability *able, char **out, struct err *e
 	return rc;
 }
 
+static struct lane_row
+lane_row(int64_t lane, struct need need)
+{
+	struct lane_row row = {
+	    .lane = lane, .key = xstrdup("\\x"), .band = FAKE_BAND, .kind = xstrdup("test"), .need = need};
+
+	row.able = xcalloc(fake.n_nodes, sizeof(int64_t));
+	for (size_t i = 0; i < fake.n_nodes; i++)
+		row.able[row.n_able++] = fake.node[i].id;
+	return row;
+}
+
 static enum rc
 lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *n_out, struct err *err)
 {
@@ -205,13 +217,11 @@ lanes(struct db *db, const struct ability *able, struct lane_row **out, size_t *
 	*out = NULL;
 	*n_out = 0;
 	if (is_done(&c)) {
-		*out = xcalloc(1, sizeof **out);
-		**out = (struct lane_row){
-		    .lane = FAKE_LANE, .key = xstrdup("\\x"), .band = FAKE_BAND, .kind = xstrdup("test")};
-		(*out)->able = xcalloc(fake.n_nodes, sizeof(int64_t));
-		for (size_t i = 0; i < fake.n_nodes; i++)
-			(*out)->able[(*out)->n_able++] = fake.node[i].id;
-		*n_out = 1;
+		*n_out = fake.large.slots > 0 ? 2 : 1;
+		*out = xcalloc(*n_out, sizeof **out);
+		(*out)[0] = lane_row(FAKE_LANE, (struct need){.slots = 1});
+		if (*n_out > 1)
+			(*out)[1] = lane_row(FAKE_LARGE, fake.large);
 	}
 	return end(&c, err);
 }
@@ -227,34 +237,31 @@ by_due(const void *a, const void *b)
 /* By shard: how long a task must be overdue, INT64_MAX: it is not asked for.  Two loaders of a node never ask
  * for the same shard: held() could not tell their claims apart. */
 static int64_t *
-asked_for(const struct look_query *q)
+asked_for(const struct look_lane *l)
 {
 	int64_t *overdue_us = xcalloc(PGRAB_SHARDS, sizeof *overdue_us);
 
 	for (size_t s = 0; s < PGRAB_SHARDS; s++)
 		overdue_us[s] = INT64_MAX;
-	for (size_t i = 0; i < q->n_lanes; i++) {
-		for (size_t k = 0; k < q->lane[i].n_shards; k++)
-			overdue_us[q->lane[i].shard[k]] = -q->lane[i].ahead_us;
-	}
+	for (size_t k = 0; k < l->n_shards; k++)
+		overdue_us[l->shard[k]] = -l->ahead_us;
 	return overdue_us;
 }
 
-static enum rc
-look(struct db *db, struct look_query *q, struct candidate **out, size_t *n_out, struct err *err)
+/* Of one lane, in a shard each. */
+static size_t
+look_lane(const struct look_query *q, const struct look_lane *l, struct candidate *found)
 {
-	struct call c = begin(FAKE_LOOK, false);
-	struct candidate *found = xcalloc(FAKE_TASKS, sizeof *found);
-	int64_t *asked = asked_for(q);
+	int64_t *asked = asked_for(l);
 	size_t n = 0;
 
-	for (size_t i = 0; is_done(&c) && i < fake.n_tasks; i++) {
+	for (size_t i = 0; i < fake.n_tasks; i++) {
 		struct fake_task *t = &fake.task[i];
 		int64_t overdue = fake_now_us() - t->due_us;
 		uint16_t shard = (uint16_t)(t->id % PGRAB_SHARDS);
 
-		if (overdue < asked[shard] || t->status != FAKE_SCHEDULED || (t->once && !q->once) ||
-		    (t->locked && q->free))
+		if (t->lane != l->lane || overdue < asked[shard] || t->status != FAKE_SCHEDULED ||
+		    (t->once && !q->once) || (t->locked && q->free))
 			continue;
 		found[n++] = (struct candidate){.id = t->id,
 		    .version = t->version,
@@ -267,7 +274,18 @@ look(struct db *db, struct look_query *q, struct candidate **out, size_t *n_out,
 	}
 	free(asked);
 	qsort(found, n, sizeof *found, by_due);
-	n = n < (size_t)q->lane->wanted ? n : (size_t)q->lane->wanted; /* of one lane, in a shard each */
+	return n < (size_t)l->wanted ? n : (size_t)l->wanted;
+}
+
+static enum rc
+look(struct db *db, struct look_query *q, struct candidate **out, size_t *n_out, struct err *err)
+{
+	struct call c = begin(FAKE_LOOK, false);
+	struct candidate *found = xcalloc(FAKE_TASKS, sizeof *found);
+	size_t n = 0;
+
+	for (size_t i = 0; is_done(&c) && i < q->n_lanes; i++)
+		n += look_lane(q, &q->lane[i], found + n);
 	if (n == 0) {
 		free(found);
 		found = NULL;

@@ -13,7 +13,8 @@
 #define FAKE_NODES   4
 #define FAKE_HISTORY 20000
 #define FAKE_LANE    10
-#define FAKE_BAND    2 /* priority 0 */
+#define FAKE_LARGE   11 /* a second lane, see fake.large */
+#define FAKE_BAND    2  /* priority 0 */
 
 enum fake_call {
 	FAKE_LANES,
@@ -88,7 +89,8 @@ struct fake_store {
 	size_t n_history;
 	int64_t db_ahead_us; /* the database's clock - clock_mono_us */
 	uint64_t random;
-	const char *kind; /* of every task */
+	const char *kind;  /* of every task */
+	struct need large; /* of tasks in FAKE_LARGE; no slots: there is no such lane */
 
 	/* what goes wrong */
 	bool down;                          /* no connection */

@@ -40,7 +40,7 @@ parts_make(struct parts *p)
 	n->set = &p->set;
 	n->store = &store_fake;
 	n->will_fd = -1;
-	n->kinds = n->handled = n->at_once = none;
+	n->kinds = n->handled = n->at_once = n->room = none;
 	atomic_store(&n->workers, p->set.workers);
 	atomic_store(&n->durable, true);
 	cluster_slot_init(&n->cluster);

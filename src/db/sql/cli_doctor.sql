@@ -65,20 +65,22 @@ from (
     (select case when x.kind = 'sql' and not x.login
         then format('no live node has a connection for owner %s, and %s tasks wait for one: give one a '
           'section [owner %s], or fix the login that it names', x.owner, x.tasks, x.owner)
-        else format('no live node runs kind %s%s with labels %s%s, and %s tasks wait for one', x.kind,
+        else format('no live node runs kind %s%s with labels %s%s%s, and %s tasks wait for one', x.kind,
           case when x.bound then ' for owner ' || x.owner end, x.require,
-          case when x.reserved then ' and priority ' || x.priority end, x.tasks) end
+          case when x.reserved then ' and priority ' || x.priority end,
+          case when (x.slots, x.memory) is distinct from (1, null) then ' and room for ' || concat_ws(' and ',
+            x.slots || ' slots', pg_size_pretty(x.memory) || ' of memory') end, x.tasks) end
     from (
-      select t.kind, t.owner, t.require, min(t.priority) as priority,
+      select t.kind, t.owner, t.require, min(t.priority) as priority, t.slots, t.memory,
         exists (select from pgrab.node n where n.state = 'up' and n.min_priority is not null) as reserved,
         count(*) || case when sum(count(*)) over () = 2000 then '+' else '' end as tasks,
         exists (select from pgrab.node n where n.state = 'up' and t.owner = any (n.owners)) as login,
         exists (select from pgrab.node n where n.state = 'up' and n.bounds ? t.owner) as bound
       from (
-        select d.kind, d.owner, d.require, d.priority
+        select d.kind, d.owner, d.require, d.priority, d.slots, pgrab_tool.memory_of(d.kind, d.args) as memory
         from pgrab_tool.due_until(statement_timestamp() - interval '2 s', '{scheduled}') d limit 2000) t
-      group by 1, 2, 3, width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])) x
-    where pgrab_tool.able(x.kind, x.owner, x.require, x.priority) = '{}' limit 1)
+      group by 1, 2, 3, 5, 6, width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])) x
+    where pgrab_tool.able(x.kind, x.owner, x.require, x.priority, x.slots, x.memory) = '{}' limit 1)
   union all
   select 13, 'paused', 'tasks are taken', (select format('all tasks have been paused since %s by %s: %s',
       date_trunc('second', x.paused_at), x.paused_by, case when pgrab_tool.copied()

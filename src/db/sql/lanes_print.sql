@@ -2,13 +2,14 @@
 -- themselves, and who is a member of what.  (A lane is never changed.  That a role became a superuser, it
 -- does not show.)
 -- Serves: loader, now and then; only then does it ask for the lanes again.
--- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb, $5 band, as of lanes.sql: the node's
--- own row may not say so yet.
+-- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb, $5 band, $6 room, $7 workers, $8
+-- memory, as of lanes.sql: the node's own row may not say so yet.
 select concat_ws(' ',
-  hash_record_extended(row($1::text[], $2::jsonb, $3::text[], $4::jsonb, $5::int), 0),
+  hash_record_extended(row($1::text[], $2::jsonb, $3::text[], $4::jsonb, $5::int, $6::jsonb,
+    $7::int, $8::bigint), 0),
   (select count(*) || ' ' || coalesce(bit_xor(hashint8extended(l.id, 0)), 0) from pgrab.lane l),
   (select count(*) || ' ' || coalesce(bit_xor(hash_record_extended(
-      row(r.id, r.labels, r.kinds, r.owners, r.bounds, r.min_priority), 0)), 0)
+      row(r.id, r.labels, r.kinds, r.owners, r.bounds, r.min_priority, r.room, r.memory), 0)), 0)
     from pgrab.registration r where not r.down),
   (select bit_xor(hash_record_extended(o, 0)) from pgrab.override o),
   case when (select c.roles from pgrab.cluster c) then (

@@ -5,19 +5,21 @@
 -- $1 name, $2 incarnation, $3 host, $4 pid, $5 version, $6 strategy, $7 weight, $8 labels, $9 kinds, $10
 -- slots, $11 heartbeat us, $12 dead_after us, $13 incarnation it replaces (null: none expected), $14 its
 -- beat, $15 owners besides its own role, $16 bounds, $17 users, $18 the life of the server in which it was
--- seen: if it was silent, then in that life, $19 the lowest band of priorities that it takes.
+-- seen: if it was silent, then in that life, $19 the lowest band of priorities that it takes, $20 its
+-- slots for kinds that are not the workers', $21 its workers, $22 its memory.
 with said as materialized (
   select $1::text as name, $3::text as host, $4::int as pid, $5::text as version, $6::text as strategy,
     $7::double precision as weight, $8::jsonb as labels, $9::text[] as kinds,
     array[session_user::text] || $15::text[] as owners, $16::jsonb as bounds,
     $17::jsonb as users, $10::int as slots, $11::bigint * interval '1 us' as heartbeat_every,
     $12::bigint * interval '1 us' as dead_after, clock_timestamp() as at,
-    ('{null,0,1,10,100}'::smallint[])[$19::int] as min_priority),
+    ('{null,0,1,10,100}'::smallint[])[$19::int] as min_priority,
+    $20::jsonb || jsonb_build_object('', $21::int) as room, $22::bigint as memory),
 fresh as (
   insert into pgrab.registration (name, host, pid, pgrab_version, strategy, weight, labels, kinds, owners,
-    bounds, users, slots, heartbeat_every, dead_after, started_at, min_priority)
+    bounds, users, slots, heartbeat_every, dead_after, started_at, min_priority, room, memory)
   select s.name, s.host, s.pid, s.version, s.strategy, s.weight, s.labels, s.kinds, s.owners,
-    s.bounds, s.users, s.slots, s.heartbeat_every, s.dead_after, s.at, s.min_priority
+    s.bounds, s.users, s.slots, s.heartbeat_every, s.dead_after, s.at, s.min_priority, s.room, s.memory
   from said s where $13::bigint is null
   on conflict (name) do nothing
   returning id),
@@ -41,7 +43,8 @@ again as (
   set host = s.host, pid = s.pid, pgrab_version = s.version, strategy = s.strategy, weight = s.weight,
     labels = s.labels, kinds = s.kinds, owners = s.owners, bounds = s.bounds, users = s.users,
     slots = s.slots, heartbeat_every = s.heartbeat_every, dead_after = s.dead_after, started_at = s.at,
-    min_priority = s.min_priority, shards = null, overlapping = false, down = false
+    min_priority = s.min_priority, room = s.room, memory = s.memory, shards = null,
+    overlapping = false, down = false
   from said s cross join beat b where r.id = b.node_id
   returning r.id)
 select f.id from fresh f

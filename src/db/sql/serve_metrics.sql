@@ -6,7 +6,7 @@ with seen as materialized (
   -- as lane_of(), for which a reader has no right
   select 1 as part, row(t.owner, t.kind, t.require, t.delivery,
       width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[]), t.share_key is null, t.prefer,
-      t.failover_after)::text as lane,
+      t.failover_after, t.slots)::text as lane,
     pgrab.shard(t.id) as shard, t.status, t.due_at as since
   from pgrab_tool.due_until(statement_timestamp(), null, 20) t
   union all

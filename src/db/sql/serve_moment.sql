@@ -9,16 +9,16 @@ near as materialized (
   from asked a cross join lateral (
     select x.task_id, x.version, coalesce(x.name, x.key) as name, x.kind, x.attempt, x.outcome, x.node,
       x.fire_at, coalesce(x.started_at, x.claimed_at, x.finished_at) as started_at, x.finished_at,
-      x.created_at, x.error, x.claimed_at, x.definition ->> 'limit_key' as limit_key
+      x.created_at, x.error, x.claimed_at, x.definition ->> 'limit_key' as limit_key, x.definition
     from pgrab.run x where x.finished_at > a.at order by x.finished_at limit 10000) r
   where r.started_at <= a.at or r.attempt <= 1 and greatest(r.fire_at, r.created_at) <= a.at
   union all
   select t.id, t.version, coalesce(t.name, t.key), t.kind, t.attempt, 'running', d.name, t.fire_at,
-    t.started_at, null, t.created_at, null, t.claimed_at, t.limit_key
+    t.started_at, null, t.created_at, null, t.claimed_at, t.limit_key, null
   from asked a cross join pgrab_tool.in_hand() t left join pgrab.node d on d.id = t.node_id
   where t.status = 'running' and (t.started_at <= a.at or t.attempt = 1 and t.fire_at <= a.at)),
 load as materialized (
-  select n.node, n.kind = 'http' as http, count(*) as running
+  select n.node, n.kind = 'http' as http, sum(pgrab_tool.run_slots(n.task_id, n.definition)) as running
   from near n cross join asked a where n.started_at <= a.at group by 1, 2),
 held as materialized (
   select h.key, h.running, h.most, h.names

@@ -11,6 +11,10 @@
  *   timed  a fixed number of tasks that are due within lookahead.
  * A due task that has found no worker for steal_after is handed back, for a node that has one.
  *
+ * Large runs, which take several slots or memory that is counted, wait in a heap of their own.  When the
+ * first of all by order is one that finds too few slots, nothing behind it begins: as runs end, there will be
+ * enough.  One that only lacks memory holds up no others than those that need memory, too.  See ADR 43.
+ *
  * Busy.  A node that has had no free worker for a moment says so; nodes that are not busy then take what
  * is due in its place, at once (lanes.h), while it claims nothing ahead and hands back what it has a
  * moment before it is due.  A node whose runs are short is not busy, however many there are: its tasks are
@@ -100,9 +104,9 @@ settled(struct boss *b, struct run *r)
 	struct crew *c = &b->crew[r->crew];
 
 	if (!r->place.release && !r->started)
-		c->idle++; /* the starter was refused: its worker never saw the run */
-	c->out--;
-	c->done_now += r->place.release ? 0 : 1;
+		boss_free(b, r); /* the starter was refused: its worker never saw the run */
+	c->out -= r->need.slots;
+	c->done_now += r->place.release ? 0 : r->need.slots;
 	boss_forget(b, r);
 }
 
@@ -113,9 +117,11 @@ granted_back(struct boss *b, struct grant *g)
 	for (size_t i = 0; i < b->n_crews; i++) {
 		b->taken.ready[i] -= g->taken.ready[i];
 		b->taken.urgent[i] -= g->taken.urgent[i];
+		b->taken.large[i] -= g->taken.large[i];
 	}
 	b->taken.timed -= g->taken.timed;
 	b->taken.begins -= g->taken.begins;
+	b->taken.memory -= g->taken.memory;
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	free(g);
 }
@@ -139,8 +145,8 @@ handle(struct boss *b, struct mail *m, int64_t now)
 	case NOTE_SETTLED: settled(b, note->run); break;
 	case NOTE_BEGUN: boss_watch(b, note->run); break;
 	case NOTE_IDLE:
-		b->crew[note->run->crew].idle++;
-		b->crew[note->run->crew].freed_now++;
+		boss_free(b, note->run);
+		b->crew[note->run->crew].freed_now += note->run->need.slots;
 		boss_gave_way(b, note->run);
 		if (note->run->place.deadline_slot != HEAP_NONE)
 			heap_remove(b->timeouts, note->run->place.deadline_slot);
@@ -231,7 +237,13 @@ boss_create(struct node *n)
 	b->crew[0].slots = b->crew[0].idle = atomic_load(&n->workers);
 	atomic_store(&n->slots[0], b->crew[0].slots);
 	b->next_preempt_us = CLOCK_NEVER;
-	b->room = (struct room){.ready = {b->crew[0].slots}, .timed = TIMED_MAX, .begins = b->crew[0].slots};
+	b->room = (struct room){.ready = {b->crew[0].slots},
+	    .timed = TIMED_MAX,
+	    .begins = b->crew[0].slots,
+	    .memory = boss_memory_left(b)};
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		b->room.before[i] = INT64_MAX, b->room.large[i] = 1;
+	b->total = b->room;
 	lock_init(&b->lock);
 	clock_cond_init(&b->changed);
 	return b;

@@ -22,13 +22,17 @@ void boss_stop(struct boss *b); /* ends and joins the thread; whatever is still 
 /* Who carries out runs: see node/crews/crews.h. */
 #define CREWS_MAX (POOLS_MAX + 2)
 
-/* Room for tasks.  ready: due now, of each crew; timed: due within lookahead.  begins: how many of ready[0] a
- * worker can begin at once, so that their claim may start them.  urgent: of a crew without room, for which a
- * run gives way, from this band on. */
+/* Room for tasks.  ready: due now, slots of each crew; timed: due within lookahead.  begins: how many of
+ * ready[0] a worker can begin at once, so that their claim may start them.  memory: bytes.  urgent: of a crew
+ * without room, for which a run gives way, from this band on.  before: of each crew, the rank (on
+ * clock_mono_us) of the large run that it is kept free for; only what is before that may be claimed.
+ * INT64_MAX: there is none.  large: of each crew, how many large runs may be claimed although they do not
+ * fit: one may wait for slots. */
 struct room {
-	int64_t ready[CREWS_MAX], timed, begins;
+	int64_t ready[CREWS_MAX], timed, begins, memory;
 	int64_t urgent[CREWS_MAX];
 	int from_band[CREWS_MAX];
+	int64_t before[CREWS_MAX], large[CREWS_MAX];
 };
 int64_t room_ready(const struct room *r); /* of all crews together */
 

@@ -41,12 +41,15 @@ boss_take_room(struct boss *b)
 
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
 	room = b->room;
+	b->seen = b->total;
 	for (size_t i = 0; i < b->n_crews; i++) {
 		b->taken.ready[i] += room.ready[i];
 		b->taken.urgent[i] += room.urgent[i];
+		b->taken.large[i] += room.large[i];
 	}
 	b->taken.timed += room.timed;
 	b->taken.begins += room.begins;
+	b->taken.memory += room.memory;
 	b->room = (struct room){0};
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	return room;

@@ -2,7 +2,8 @@
  * The boss: preemptible runs that give way.  While a crew has no worker free, loaders may claim for it what
  * is PREEMPT_BANDS above one of its preemptible runs and has waited for preempt_after; for each of these one
  * run is stopped: of the lowest band, and of those the one that has run for the shortest time, because it
- * loses least.  Each walks over what is in hand, which is bounded, and only while something preemptible is.
+ * loses least.  Nothing gives way to large runs: their crew is kept free for them.  Each walks over what is
+ * in hand, which is bounded, and only while something preemptible is.
  */
 #include <stdatomic.h>
 
@@ -85,7 +86,8 @@ boss_preempt(struct boss *b, int64_t now)
 	TAILQ_FOREACH (r, &b->in_hand, place.in_hand) {
 		int64_t at = r->due_mono_us + b->node->set->preempt_after_us;
 
-		if (r->place.phase != RUN_READY || r->place.goes_first || b->crew[r->crew].idle > 0)
+		if (r->place.phase != RUN_READY || r->place.goes_first || !need_is_small(&r->need) ||
+		    b->crew[r->crew].idle > 0)
 			continue;
 		if (at <= now)
 			make_way(b, r, now);

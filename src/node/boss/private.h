@@ -1,6 +1,7 @@
 /*
- * The inside of the boss: boss.c is the thread, queue.c what waits, stop.c what is to stop, room.c what may
- * be claimed, busy.c who may help, preempt.c who gives way, mail.c what other threads call.
+ * The inside of the boss: boss.c is the thread, queue.c what waits, back.c what is handed back, stop.c what
+ * is to stop, room.c what may be claimed, busy.c who may help, preempt.c who gives way, mail.c what other
+ * threads call.
  */
 #pragma once
 
@@ -15,6 +16,13 @@
 #define BURST_MAX 4096 /* tasks held because many end per second */
 #define BURST_US  (100 * US_PER_MS)
 #define AHEAD_MAX 1024 /* runs that a quick crew is given beyond those it has slots for */
+
+#define MEMORY_ANY (INT64_C(1) << 60) /* room on a node that does not count it */
+
+/* A large run that has its turn waits at least this long for enough slots, while nothing behind it begins;
+ * at most for as long as it was late when that began.  Then others may have it: this long. */
+#define KEEP_US (10 * US_PER_S)
+#define REST_US (3 * US_PER_S)
 
 enum command_what { CMD_DRAIN, CMD_UNDRAIN, CMD_STOP_RUNS, CMD_STOP_ONE, CMD_FENCE, CMD_LEAKS };
 
@@ -39,13 +47,16 @@ struct slots {
 	int64_t more;
 };
 
-/* One of those who carry out runs. */
+/* One of those who carry out runs.  All is counted in slots: most runs take one. */
 struct crew {
 	struct heap *ready;              /* by (due less its priority, id) */
-	int64_t slots;                   /* runs at once */
+	struct heap *large;              /* likewise: what takes several slots, or memory */
+	int64_t waiting;                 /* in both */
+	int64_t slots;                   /* what it has */
 	int64_t idle;                    /* of these; below 0 for a moment when it shrinks */
-	int64_t out;                     /* runs with starter, crew or finisher */
-	int64_t done_now, done_before;   /* runs settled in this and the last window of BURST_US */
+	int64_t extra;                   /* of those in use: by large runs, beyond one each */
+	int64_t out;                     /* of runs with starter, crew or finisher */
+	int64_t done_now, done_before;   /* of runs settled in this and the last window of BURST_US */
 	int64_t burst;                   /* the greater of the two, bounded */
 	int64_t freed_now, freed_before; /* slots that became free in them; less, for workers, by units */
 	int64_t ahead;      /* the greater of these, bounded: runs that may be started beyond its slots */
@@ -65,6 +76,8 @@ struct boss {
 	pthread_cond_t changed; /* in_hand became 0, or a command was answered */
 	struct room room;       /* free to take */
 	struct room taken;      /* under way in loaders */
+	struct room total;      /* both */
+	struct room seen;       /* the least that it was since a loader has taken some */
 	size_t in_hand_shown;
 	unsigned posted, obeyed; /* commands */
 	void (*wake)(void *ctx);
@@ -80,6 +93,8 @@ struct boss {
 	size_t n_in_hand;
 	struct crew crew[CREWS_MAX];
 	size_t n_crews, n_ready, n_preemptible; /* of those in hand */
+	/* by their limits: of runs that have slots, and of those in `large` */
+	int64_t memory_out, memory_waiting;
 	int64_t window_ends_us;
 	int64_t next_review_us;
 	int64_t full_since_us; /* no worker is free; 0: one is */
@@ -96,18 +111,27 @@ struct boss {
 bool boss_round(struct boss *b);
 
 /* queue.c */
-void boss_heaps_create(struct boss *b); /* n_crews is set */
+const struct run *boss_kept_for(struct boss *b, const struct crew *c); /* or NULL */
+void boss_heaps_create(struct boss *b);                                /* n_crews is set */
 void boss_heaps_destroy(struct boss *b);
 void boss_take(struct boss *b, struct run *r, int64_t now); /* claimed */
 void boss_ripen(struct boss *b, int64_t now);               /* what has become due waits for a worker now */
 void boss_dispatch(struct boss *b);
-void boss_review(struct boss *b, int64_t now);
-void boss_release_unbegun(struct boss *b);
 bool boss_may_return(const struct run *r); /* no worker has it, nor will at once */
 /* A started run that no worker has ends: as told, or as if it had not been started. */
 void boss_unbegun(struct boss *b, struct run *r, enum pgrab_stop why);
 void boss_unqueue(struct boss *b, struct run *r); /* out of the heap that it waits in */
 void boss_forget(struct boss *b, struct run *r);  /* and frees it; it is in no heap */
+/* How many runs it may be given beyond its slots.  None beside a large run, which leaves some of its slots
+ * idle: they would begin there. */
+int64_t boss_ahead(const struct crew *c);
+void boss_go_out(struct boss *b, struct run *r);     /* it is handed on */
+void boss_free(struct boss *b, const struct run *r); /* what it took is idle again */
+
+/* back.c */
+void boss_release(struct boss *b, struct run *r);
+void boss_review(struct boss *b, int64_t now);
+void boss_release_unbegun(struct boss *b);
 
 /* stop.c */
 void boss_stop_run(struct boss *b, struct run *r, enum pgrab_stop why); /* its worker has it */
@@ -121,6 +145,7 @@ void boss_watch_lease(struct boss *b);
 
 /* room.c */
 void boss_turn_window(struct boss *b, int64_t now); /* how many runs end: crew.burst */
+int64_t boss_memory_left(const struct boss *b);
 void boss_publish_room(
     struct boss *b, int64_t now); /* how much may be claimed; tells a hungry loader when it grew */
 

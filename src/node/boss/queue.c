@@ -11,10 +11,7 @@
 #include "node/crews/crews.h"
 #include "node/runs/outcome.h"
 
-#define UNIT_MAX       256 /* instant runs handed to one worker at once */
-#define REVIEW_US      (250 * US_PER_MS)
-#define HELP_REVIEW_US (50 * US_PER_MS)
-#define HELP_AHEAD_US  (500 * US_PER_MS) /* another node has time to claim what is due in this */
+#define UNIT_MAX 256 /* instant runs handed to one worker at once */
 
 static bool
 less_due(const void *a, const void *b)
@@ -72,13 +69,28 @@ boss_forget(struct boss *b, struct run *r)
 	run_free(r);
 }
 
+static struct heap *
+heap_of(struct crew *c, const struct run *r)
+{
+	return need_is_small(&r->need) ? c->ready : c->large;
+}
+
+/* More: 1; fewer: -1. */
+static void
+count_ready(struct boss *b, const struct run *r, int more)
+{
+	b->n_ready += more;
+	b->crew[r->crew].waiting += more * r->need.slots;
+	b->memory_waiting += more * r->need.memory;
+}
+
 static void
 queue_ready(struct boss *b, struct run *r, int64_t now)
 {
 	r->place.phase = RUN_READY;
 	r->place.ready_since_us = now;
-	heap_push(b->crew[r->crew].ready, r);
-	b->n_ready++;
+	heap_push(heap_of(&b->crew[r->crew], r), r);
+	count_ready(b, r, 1);
 }
 
 /* Takes it out of the heap that it waits in. */
@@ -86,18 +98,34 @@ void
 boss_unqueue(struct boss *b, struct run *r)
 {
 	if (r->place.phase == RUN_READY) {
-		heap_remove(b->crew[r->crew].ready, r->place.slot);
-		b->n_ready--;
+		heap_remove(heap_of(&b->crew[r->crew], r), r->place.slot);
+		count_ready(b, r, -1);
 	} else {
 		heap_remove(b->delayed, r->place.slot);
 	}
 }
 
-static void
-go_out(struct boss *b, struct run *r)
+void
+boss_go_out(struct boss *b, struct run *r)
 {
 	r->place.phase = RUN_OUT;
-	b->crew[r->crew].out++;
+	b->crew[r->crew].out += r->need.slots;
+}
+
+static void
+occupy(struct boss *b, const struct run *r)
+{
+	b->crew[r->crew].idle -= r->need.slots;
+	b->crew[r->crew].extra += r->need.slots - 1;
+	b->memory_out += r->need.memory;
+}
+
+void
+boss_free(struct boss *b, const struct run *r)
+{
+	b->crew[r->crew].idle += r->need.slots;
+	b->crew[r->crew].extra -= r->need.slots - 1;
+	b->memory_out -= r->need.memory;
 }
 
 bool
@@ -126,22 +154,8 @@ boss_unbegun(struct boss *b, struct run *r, enum pgrab_stop why)
 {
 	ASSERT_MINE(&b->only);
 	boss_unqueue(b, r);
-	go_out(b, r);
+	boss_go_out(b, r);
 	end_unbegun(b, r, why);
-}
-
-static void
-release(struct boss *b, struct run *r)
-{
-	ASSERT_MINE(&b->only);
-	if (r->started) {
-		boss_unbegun(b, r, PGRAB_STOP_NONE);
-		return;
-	}
-	boss_unqueue(b, r);
-	go_out(b, r);
-	r->place.release = true;
-	mailbox_push(b->node->start_queue, &r->note.mail);
 }
 
 /* The descriptor by which it is told to stop: its own, or that of its pool's thread, which looks at
@@ -159,8 +173,8 @@ static void
 hand_to_pool(struct boss *b, struct run *r)
 {
 	open_stop(b->node, r);
-	go_out(b, r);
-	b->crew[r->crew].idle--;
+	boss_go_out(b, r);
+	occupy(b, r);
 	crews_take(b->node, r);
 }
 
@@ -195,7 +209,7 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 		heap_push(b->delayed, r);
 	}
 	if (b->draining && boss_may_return(r))
-		release(b, r);
+		boss_release(b, r);
 }
 
 void
@@ -210,29 +224,29 @@ boss_ripen(struct boss *b, int64_t now)
 }
 
 static struct run *
-pop_ready(struct boss *b, struct crew *c)
+pop_ready(struct boss *b, struct heap *from)
 {
-	struct run *r = heap_pop(c->ready);
+	struct run *r = heap_pop(from);
 
-	b->n_ready--;
-	go_out(b, r);
+	count_ready(b, r, -1);
+	boss_go_out(b, r);
 	return r;
 }
 
 /* Started instant runs go to a worker in units, so that the queue costs little per run. */
 static struct run *
-pop_unit(struct boss *b, struct crew *c)
+pop_unit(struct boss *b, struct heap *from)
 {
-	struct run *first = pop_ready(b, c), *last = first;
+	struct run *first = pop_ready(b, from), *last = first;
 	unsigned n = 1;
 
 	first->place.unit = NULL;
 	while (first->started && first->instant && n < UNIT_MAX) {
-		struct run *r = heap_min(c->ready);
+		struct run *r = heap_min(from);
 
 		if (r == NULL || !r->started || !r->instant)
 			break;
-		pop_ready(b, c);
+		pop_ready(b, from);
 		r->place.unit = NULL;
 		last->place.unit = r;
 		last = r;
@@ -244,17 +258,74 @@ pop_unit(struct boss *b, struct crew *c)
 /* Only a pool is handed runs ahead, and none that may be started only once: it must not wait behind
  * others. */
 static bool
-may_dispatch(const struct boss *b, const struct crew *c)
+may_dispatch(const struct boss *b, const struct crew *c, const struct run *r)
 {
-	const struct run *r = heap_min(c->ready);
 	bool pool = c != &b->crew[0];
 
-	return r != NULL && (c->idle > 0 || (pool && c->slots > 0 && !r->once && c->idle + c->ahead > 0));
+	return r != NULL &&
+	       (c->idle > 0 || (pool && c->slots > 0 && !r->once && c->idle + boss_ahead(c) > 0));
+}
+
+int64_t
+boss_ahead(const struct crew *c)
+{
+	return c->extra > 0 ? 0 : c->ahead;
+}
+
+/* Slots of which no loader may be starting something: what a claim starts goes to a pool at once. */
+static int64_t
+sure_idle(struct boss *b, const struct crew *c)
+{
+	int64_t taken;
+
+	if (c == &b->crew[0])
+		return c->idle;
+	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	taken = b->taken.ready[c - b->crew];
+	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
+	return c->idle - taken;
+}
+
+/* Has a large run its turn? */
+static struct run *
+large_first(const struct crew *c)
+{
+	struct run *large = heap_min(c->large), *small = heap_min(c->ready);
+
+	return large != NULL && (small == NULL || less_ready(large, small)) ? large : NULL;
+}
+
+/* The large run that has its turn and finds too few slots: nothing behind it takes what it waits for. */
+const struct run *
+boss_kept_for(struct boss *b, const struct crew *c)
+{
+	const struct run *large = large_first(c);
+
+	return large != NULL && large->need.slots > sure_idle(b, c) && large->need.slots <= c->slots ? large
+												     : NULL;
+}
+
+/* Where the next run to start is; NULL: none may. */
+static struct heap *
+next_heap(struct boss *b, const struct crew *c)
+{
+	const struct run *large = large_first(c);
+	int64_t all = b->node->set->memory_bytes;
+	struct need left = {.memory = all == 0 ? MEMORY_ANY : all - b->memory_out};
+
+	if (large != NULL) {
+		left.slots = sure_idle(b, c);
+		if (need_fits(&large->need, &left))
+			return c->large;
+		if (boss_kept_for(b, c) != NULL)
+			return NULL;
+	}
+	return may_dispatch(b, c, heap_min(c->ready)) ? c->ready : NULL;
 }
 
 /* The starter also fetches the secrets of what is started. */
 static void
-dispatch(struct boss *b, struct crew *c, struct run *r)
+dispatch(struct boss *b, struct run *r)
 {
 	struct node *n = b->node;
 
@@ -268,15 +339,17 @@ dispatch(struct boss *b, struct crew *c, struct run *r)
 			mailbox_push(n->start_queue, &r->note.mail);
 		return;
 	}
-	c->idle--;
+	occupy(b, r);
 	mailbox_push(r->started && !secret_wanted(r) ? n->run_queue : n->start_queue, &r->note.mail);
 }
 
 static void
 dispatch_crew(struct boss *b, struct crew *c)
 {
-	while (may_dispatch(b, c))
-		dispatch(b, c, pop_unit(b, c));
+	struct heap *from;
+
+	while ((from = next_heap(b, c)) != NULL)
+		dispatch(b, pop_unit(b, from));
 }
 
 void
@@ -286,54 +359,13 @@ boss_dispatch(struct boss *b)
 		dispatch_crew(b, &b->crew[i]);
 }
 
-/* Is another node quicker?  For what has waited for steal_after and, when others help this busy node, for
- * what will soon be due. */
-static bool
-belongs_back(const struct boss *b, const struct run *r, int64_t now)
-{
-	if (!boss_may_return(r))
-		return false;
-	if (r->crew == 0 && boss_helped(b))
-		return r->due_mono_us - HELP_AHEAD_US <= now;
-	return r->place.phase == RUN_READY && b->crew[r->crew].giving_way == 0 &&
-	       now - r->place.ready_since_us > b->node->set->steal_after_us;
-}
-
-void
-boss_review(struct boss *b, int64_t now)
-{
-	struct run *r, *next;
-
-	if (now < b->next_review_us)
-		return;
-	b->next_review_us = now + (boss_helped(b) ? HELP_REVIEW_US : REVIEW_US);
-	if (b->n_ready == 0 && !boss_helped(b))
-		return;
-	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, place.in_hand);
-		if (belongs_back(b, r, now))
-			release(b, r);
-	}
-}
-
-void
-boss_release_unbegun(struct boss *b)
-{
-	struct run *r, *next;
-
-	for (r = TAILQ_FIRST(&b->in_hand); r != NULL; r = next) {
-		next = TAILQ_NEXT(r, place.in_hand);
-		if (boss_may_return(r))
-			release(b, r);
-	}
-}
-
 void
 boss_heaps_create(struct boss *b)
 {
 	b->delayed = heap_create(less_due, moved);
 	for (size_t i = 0; i < b->n_crews; i++)
-		b->crew[i].ready = heap_create(less_ready, moved);
+		b->crew[i].ready = heap_create(less_ready, moved),
+		b->crew[i].large = heap_create(less_ready, moved);
 	b->timeouts = heap_create(less_deadline, moved_deadline);
 	TAILQ_INIT(&b->in_hand);
 }
@@ -343,6 +375,6 @@ boss_heaps_destroy(struct boss *b)
 {
 	heap_destroy(&b->delayed);
 	for (size_t i = 0; i < b->n_crews; i++)
-		heap_destroy(&b->crew[i].ready);
+		heap_destroy(&b->crew[i].ready), heap_destroy(&b->crew[i].large);
 	heap_destroy(&b->timeouts);
 }

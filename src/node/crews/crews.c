@@ -34,6 +34,16 @@ crews_name(const struct node *n, size_t crew)
 }
 
 int64_t
+crews_room(const struct node *n, const char *kind)
+{
+	size_t crew = crews_of(n, kind);
+
+	return crew == 0                ? atomic_load(&n->workers)
+	       : crew == http_number(n) ? n->set->http_slots
+					: handlers_room(n->handlers, crew);
+}
+
+int64_t
 crews_slots(const struct node *n)
 {
 	return atomic_load(&n->workers) + handlers_slots(n->handlers) +

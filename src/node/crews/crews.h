@@ -19,7 +19,9 @@ size_t crews_count(const struct node *n); /* with the workers */
 size_t crews_of(const struct node *n, const char *kind);
 /* As beats and metrics name it; "": the workers. */
 const char *crews_name(const struct node *n, size_t crew);
-/* Runs at once, of all of them, as far as that is known before handlers have said how many they take. */
+/* Slots for this kind, at most. */
+int64_t crews_room(const struct node *n, const char *kind);
+/* Slots of all of them, as far as that is known before handlers have said how many they take. */
 int64_t crews_slots(const struct node *n);
 /* Calls each() for every kind that is not the workers'. */
 void crews_kinds(const struct node *n, void (*each)(void *ctx, const char *kind), void *ctx);

@@ -36,7 +36,7 @@ struct http_crew {
 	struct http *http;
 	struct mail *line; /* what waits, the first first */
 	struct mail **line_end;
-	int64_t under_way;
+	int64_t under_way; /* slots in use */
 };
 
 /* One request. */
@@ -51,7 +51,7 @@ on_ended(void *ctx, const struct pgrab_result *result)
 	struct flight *f = ctx;
 	struct http_crew *c = f->crew;
 
-	c->under_way--;
+	c->under_way -= f->hosting.run->need.slots;
 	carrier_end(&c->carrier, f->hosting.run,
 	    f->hosting.view.proof != NULL ? OUTCOME_AWAITS : OUTCOME_NONE, result);
 	free(f);
@@ -67,7 +67,7 @@ begin(struct http_crew *c, struct run *r)
 	f = xcalloc(1, sizeof *f);
 	f->crew = c;
 	hosting_make(&f->hosting, c->node, r, r->live);
-	c->under_way++;
+	c->under_way += r->need.slots;
 	http_begin(c->http, &f->hosting.view, &f->hosting.host, on_ended);
 }
 
@@ -109,7 +109,7 @@ deal(struct http_crew *c, int64_t now)
 	while (m != NULL) {
 		struct run *r = run_of(m);
 		enum pgrab_stop stop = carrier_stop(&c->carrier, r);
-		bool full = c->under_way >= c->node->set->http_slots, early = is_early(r, now);
+		bool full = c->under_way + r->need.slots > c->node->set->http_slots, early = is_early(r, now);
 		int64_t until_us = early ? r->due_mono_us : r->begun_us + SURPLUS_US;
 
 		m = m->next;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "handler/protocol.h"
 #include "node/boss/boss.h"
 #include "node/runs/live.h"
 #include "node/runs/teller.h"
@@ -215,6 +216,14 @@ handlers_crew(const struct handlers *h, const char *kind)
 		}
 	}
 	return 0;
+}
+
+int64_t
+handlers_room(const struct handlers *h, size_t crew)
+{
+	const struct pool_setup *s = &h->setup[crew - 1];
+
+	return (int64_t)s->processes * (s->at_once > 0 ? s->at_once : PROTOCOL_AT_ONCE);
 }
 
 int64_t

@@ -26,6 +26,8 @@ size_t handlers_count(const struct handlers *h);                  /* pools */
 const char *handlers_name(const struct handlers *h, size_t crew); /* of the pool that this crew is */
 /* The number of the crew that carries this kind out; 0: no pool does. */
 size_t handlers_crew(const struct handlers *h, const char *kind);
+/* Runs at once of this pool, however many its processes will say that they take. */
+int64_t handlers_room(const struct handlers *h, size_t crew);
 /* Runs at once, as far as is known before a process has said how many it takes. */
 int64_t handlers_slots(const struct handlers *h);
 /* Calls each() for every kind. */

@@ -40,9 +40,10 @@ read_gauges(struct heartbeat *h, int64_t gauge[GAUGE__COUNT])
 	gauge[GAUGE_CPU_FREE] = machine_cpu_free(&h->machine);
 	gauge[GAUGE_MEMORY_FREE] = machine_memory_free(&h->machine);
 	gauge[GAUGE_FITNESS] = h->fitness;
+	gauge[GAUGE_MEMORY_USED] = atomic_load(&n->memory_used);
 }
 
-/* {"": [running, slots], ...}: the workers, and each pool by its name. */
+/* {"": [slots in use, slots], ...}: the workers, and each pool by its name. */
 static const char *
 print_crews(struct heartbeat *h)
 {

@@ -45,6 +45,9 @@ identity(const struct heartbeat *h)
 	    .heartbeat_us = n->set->heartbeat_us,
 	    .dead_after_us = n->set->dead_after_us,
 	    .from_band = n->set->min_priority + 1,
+	    .room = n->room,
+	    .workers = atomic_load(&n->workers),
+	    .memory = n->set->memory_bytes,
 	    .weight = atomic_load(&n->weight)};
 }
 

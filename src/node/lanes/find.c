@@ -53,6 +53,32 @@ lanes_late_us(const struct lanes *ls, int64_t number, int64_t fallback)
 	return l != NULL && l->row->late_us > 0 ? l->row->late_us : fallback;
 }
 
+struct need
+lanes_need(const struct lanes *ls, int64_t number)
+{
+	const struct lane *l = lanes_find(ls, number);
+
+	return l != NULL ? l->row->need : (struct need){.slots = 1};
+}
+
+bool
+lanes_any_large(const struct lanes *ls)
+{
+	for (size_t i = 0; ls->large != NULL && i < ls->count; i++) {
+		if (!need_is_small(&ls->item[i].row->need) && ls->large[ls->item[i].row->crew] > 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+lanes_others_able(const struct lanes *ls, int64_t number)
+{
+	const struct lane *l = lanes_find(ls, number);
+
+	return l != NULL && l->row->n_able > 1;
+}
+
 size_t
 lanes_crew(const struct lanes *ls, int64_t number)
 {

@@ -223,6 +223,14 @@ least_rows(const struct lanes *ls)
 	return backlogs * LANE_ROWS_MIN <= LANE_ROWS_MAX ? LANE_ROWS_MIN : LANE_ROWS_MAX / backlogs;
 }
 
+/* Is there room for what is due? */
+static bool
+has_room(const struct lanes *ls, const struct lane *l)
+{
+	return l->room > 0 ||
+	       (!need_is_small(&l->row->need) && ls->large != NULL && ls->large[l->row->crew] > 0);
+}
+
 /* Rows to ask a lane for. */
 static int64_t
 rows_wanted(const struct lane *l, int64_t timed, int64_t least)
@@ -299,7 +307,8 @@ lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *
 
 		l->room = room[l->row->crew];
 		wanted = rows_wanted(l, timed, least);
-		if (wanted <= 0 || (l->row->crew > 0 && l->room <= 0))
+		wanted = wanted <= 0 && has_room(ls, l) ? 1 : wanted;
+		if (wanted <= 0 || (l->row->crew > 0 && !has_room(ls, l)))
 			continue;
 		if (add_lane(ls, l, part, bell, chance, wanted, q))
 			probes += q->lane[q->n_lanes - 1].n_shards;
@@ -320,7 +329,8 @@ lanes_urgent(
 		struct lane *l = &ls->item[i];
 		struct look_lane *to;
 
-		if (room[l->row->crew] <= 0 || l->row->band < from_band[l->row->crew])
+		if (room[l->row->crew] <= 0 || l->row->band < from_band[l->row->crew] ||
+		    !need_is_small(&l->row->need))
 			continue;
 		to = look_add(q, l->row, l->mark);
 		to->wanted = room[l->row->crew];

@@ -53,6 +53,8 @@ struct lanes {
 	size_t survey_turn;      /* where the next survey begins, when not all fit into it */
 	bool fit;                /* one look reads all that there is to read */
 	unsigned index, loaders; /* shards are dealt among the loaders of a node */
+	/* by crew: how many large tasks may be taken that do not fit; borrowed, NULL: none */
+	const int64_t *large;
 };
 
 void lanes_init(struct lanes *ls, unsigned index, unsigned loaders);
@@ -121,6 +123,12 @@ bool lanes_own(const struct lanes *ls, int64_t number, unsigned shard);
 /* How long behind their time may the tasks of this lane be taken here?  fallback: where no other node is
  * preferred. */
 int64_t lanes_late_us(const struct lanes *ls, int64_t number, int64_t fallback);
+
+/* What each task of this lane takes.  Is a node beside this one able to run them? */
+struct need lanes_need(const struct lanes *ls, int64_t number);
+/* May a large task be taken although it does not fit? */
+bool lanes_any_large(const struct lanes *ls);
+bool lanes_others_able(const struct lanes *ls, int64_t number);
 
 /* Which crew carries out the tasks of the lane with this number?  Is there a lane of this crew? */
 size_t lanes_crew(const struct lanes *ls, int64_t number);

@@ -35,7 +35,7 @@ turns_ask(struct lane *l, struct look_lane *to)
 	int64_t least;
 
 	to->turns = true;
-	to->wanted = to->wanted < l->room ? to->wanted : l->room;
+	to->wanted = to->wanted < l->room || l->room <= 0 ? to->wanted : l->room;
 	least = least_rows(to->wanted);
 	l->turns.each = l->turns.each < least ? least : l->turns.each;
 	to->slice = l->turns.each;

@@ -1,5 +1,5 @@
 /*
- * Which of the rows that a look has read are taken.  No connection, no clock; the thread itself is loader.c.
+ * Which of the rows that a look has read are taken.  No connection; the thread itself is loader.c.
  */
 #include "node/loader/private.h"
 
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "node/context.h"
 #include "strategy/host.h"
 
@@ -42,8 +43,54 @@ accepts(struct loader *l, const struct candidate *c)
 	return strategy_accept(l->strategy, &l->cluster->view, &t);
 }
 
+/* How long until a large one may be taken; 0: now; INT64_MAX: when there is more room.  It is never taken
+ * ahead of its time. */
+static int64_t
+until_room(const struct loader *l, const struct candidate *c, const struct room *room)
+{
+	size_t crew = lanes_crew(&l->lanes, c->lane);
+	struct need left = {.slots = room->ready[crew], .memory = room->memory};
+	int64_t late_us = LARGE_LATE_US - c->overdue_us;
+	int64_t rest_us = atomic_load(&l->node->rests_until_us[crew]) - clock_mono_us();
+
+	if (c->overdue_us < 0)
+		return -c->overdue_us;
+	if (need_fits(&c->need, &left))
+		return 0;
+	if (c->need.slots > atomic_load(&l->node->slots[crew]) || room->large[crew] <= 0)
+		return INT64_MAX;
+	if (lanes_others_able(&l->lanes, c->lane))
+		late_us += l->node->set->steal_after_us;
+	late_us = rest_us > late_us ? rest_us : late_us;
+	return late_us > 0 ? late_us : 0;
+}
+
+/* Would it pass by the run that its crew is kept free for? */
+static bool
+passes_by(const struct loader *l, const struct candidate *c, const struct room *room)
+{
+	int64_t before = room->before[lanes_crew(&l->lanes, c->lane)];
+
+	return before != INT64_MAX && c->overdue_us >= 0 &&
+	       rank_us(l->looked_us - c->overdue_us, c->band) >= before;
+}
+
+static int64_t
+hold(struct loader *l, struct candidate *c, const struct room *room)
+{
+	int64_t later_us = passes_by(l, c, room)     ? INT64_MAX
+			   : need_is_small(&c->need) ? 0
+						     : until_room(l, c, room);
+
+	if (later_us > 0) {
+		c->held = true;
+		l->wants_more[lanes_crew(&l->lanes, c->lane)] = true;
+	}
+	return later_us;
+}
+
 int64_t
-loader_put_off(const struct loader *l, struct candidate *c, size_t n)
+loader_put_off(struct loader *l, struct candidate *c, size_t n, const struct room *room)
 {
 	int64_t first_us = INT64_MAX;
 
@@ -51,10 +98,11 @@ loader_put_off(const struct loader *l, struct candidate *c, size_t n)
 		int64_t later_us = lanes_late_us(&l->lanes, c[i].lane, -l->node->set->lookahead_us);
 
 		later_us -= c[i].overdue_us;
-		if (later_us <= 0)
-			continue;
-		c[i].refused = true;
-		if (later_us < first_us)
+		c[i].need = lanes_need(&l->lanes, c[i].lane);
+		c[i].refused = later_us > 0;
+		if (!c[i].refused)
+			later_us = hold(l, &c[i], room);
+		if (later_us > 0 && later_us < first_us)
 			first_us = later_us;
 	}
 	return first_us;
@@ -100,10 +148,11 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 		rank[i] = &c[i];
 	qsort(rank, n, sizeof *rank, by_rank);
 	for (size_t i = 0; i < n; i++) {
-		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready[lanes_crew(&l->lanes, rank[i]->lane)]
-							 : &room.timed;
+		size_t crew = lanes_crew(&l->lanes, rank[i]->lane);
+		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready[crew] : &room.timed;
+		bool small = need_is_small(&rank[i]->need);
 
-		if (*left <= 0 || rank[i]->refused)
+		if ((small && *left <= 0) || rank[i]->refused || rank[i]->held || hold(l, rank[i], &room) > 0)
 			continue;
 		rank[i]->refused = doubts_wait(&l->node->doubts, rank[i]->id) || !accepts(l, rank[i]);
 		if (rank[i]->refused) {
@@ -113,7 +162,9 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 		rank[i]->refused = rank[i]->misfired;
 		if (rank[i]->misfired)
 			continue;
-		--*left;
+		*left -= rank[i]->need.slots;
+		room.memory -= rank[i]->need.memory;
+		room.large[crew] -= !small && (*left < 0 || (rank[i]->need.memory > 0 && room.memory < 0));
 		rank[i]->chosen = true;
 		chosen++;
 	}
@@ -121,13 +172,18 @@ loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
 	return chosen;
 }
 
-/* The n candidates of one lane.  After the last one of a shard come only later ones. */
+/* The n candidates of one lane.  After the last one of a shard come only later ones.  Where one is held for
+ * lack of room, so are those behind it, and another look finds them again. */
 static bool
 lane_left_behind(const struct look_query *q, const struct candidate *c, size_t n)
 {
 	const struct look_lane *asked = lane_of(q, c->lane);
 	int64_t of_shard = 0;
 
+	for (size_t i = 0; i < n; i++) {
+		if (c[i].held)
+			return false;
+	}
 	if ((int64_t)n >= asked->wanted || asked->turns) /* turns end when a look without them has */
 		return true;
 	for (size_t i = 0; i < n; i++) {
@@ -158,7 +214,7 @@ bool
 loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (!c[i].misfired &&
+		if (!c[i].misfired && !c[i].held &&
 		    (c[i].chosen || c[i].refused || room.ready[lanes_crew(&l->lanes, c[i].lane)] > 0))
 			return true;
 	}
@@ -175,16 +231,28 @@ loader_for_workers(const struct loader *l, const struct candidate *c, size_t n)
 	return found;
 }
 
-/* Moves the chosen to the front, sorted by id, the lock order. */
-void
+static int
+small_by_id(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+	bool small_x = need_is_small(&x->need), small_y = need_is_small(&y->need);
+
+	return small_x != small_y ? small_y - small_x : loader_by_id(x, y);
+}
+
+/* By id, which is the lock order. */
+size_t
 loader_keep_chosen(struct candidate *c, size_t n)
 {
-	size_t kept = 0;
+	size_t kept = 0, small = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		if (c[i].chosen)
 			c[kept++] = c[i];
 	}
 	if (kept > 0) /* c may be NULL */
-		qsort(c, kept, sizeof *c, loader_by_id);
+		qsort(c, kept, sizeof *c, small_by_id);
+	while (small < kept && need_is_small(&c[small].need))
+		small++;
+	return small;
 }

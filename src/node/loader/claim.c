@@ -144,15 +144,17 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 	return rc;
 }
 
-/* When each is due on our monotonic clock: never earlier than by the database's.  Whose turn it was is behind
- * no older task that was claimed later: it waits for a worker by the age that the look gave it. */
+/* What each takes, and when it is due on our monotonic clock: never earlier than by the database's.  Whose
+ * turn it was is behind no older task that was claimed later: it waits for a worker by the age that the look
+ * gave it. */
 static void
-set_due(const struct taking *k, struct run *chain, size_t from, size_t n)
+set_needs(const struct taking *k, struct run *chain, size_t from, size_t n)
 {
 	for (struct run *r = chain; r != NULL; r = run_next(r)) {
 		struct candidate key = {.id = r->id};
 		const struct candidate *c = bsearch(&key, k->c + from, n, sizeof *c, loader_by_id);
 
+		r->need = c != NULL ? c->need : r->need;
 		r->due_mono_us = r->due_us - k->l->ahead_us;
 		if (c != NULL && c->overdue_us >= 0)
 			r->due_mono_us -= c->age_us - c->overdue_us;
@@ -170,7 +172,7 @@ give_won(struct taking *k, struct run *chain, size_t won, size_t from, size_t n)
 		if (r->started)
 			doubts_drop(&l->node->doubts, r->id);
 	}
-	set_due(k, chain, from, n);
+	set_needs(k, chain, from, n);
 	boss_give(l->node->boss, chain, (struct room){0});
 }
 

@@ -165,15 +165,22 @@ next_poll(struct loader *l, int64_t now)
 	return next_us < l->anew_us ? next_us : l->anew_us;
 }
 
-/* Says which crews have tasks that were left behind or not looked at: when such a crew has room
- * again, the boss wakes us. */
 static void
-say_wants(struct loader *l, const bool *wants)
+say(_Atomic int *wanting, bool wants, bool *said)
+{
+	if (wants != *said)
+		atomic_fetch_add(wanting, wants ? 1 : -1);
+	*said = wants;
+}
+
+/* Says which crews have tasks that were left behind or not looked at: when such a crew has room
+ * again, or more than before, the boss wakes us. */
+static void
+say_wants(struct loader *l, const bool *wants, const bool *more)
 {
 	for (size_t i = 0; i < CREWS_MAX; i++) {
-		if (wants[i] != l->said[i])
-			atomic_fetch_add(&l->node->wanting[i], wants[i] ? 1 : -1);
-		l->said[i] = wants[i];
+		say(&l->node->wanting[i], wants[i], &l->said[i]);
+		say(&l->node->wanting_more[i], more[i], &l->said_more[i]);
 	}
 }
 
@@ -194,7 +201,7 @@ note_left(struct loader *l, const struct wakeup *w)
 	set_hungry(l, (w->more && l->moved) || full);
 	for (size_t i = 0; i < CREWS_MAX; i++)
 		l->wants[i] = l->wants[i] || full || (w->taken.ready[i] <= 0 && lanes_has_crew(&l->lanes, i));
-	say_wants(l, l->wants);
+	say_wants(l, l->wants, l->wants_more);
 }
 
 /* clock_mono_us; 0: at once. */
@@ -226,6 +233,7 @@ serve_wakeup(struct loader *l, bool only_rung, const struct pgrab_shard_set *bel
 	within_quota(l, &w.room);
 	l->moved = false;
 	memset(l->wants, 0, sizeof l->wants);
+	memset(l->wants_more, 0, sizeof l->wants_more);
 	l->quiet = w.room.timed > 0 && is_quiet(l, w.now);
 	l->survey_soon = l->survey_soon || is_echo(l, w.now);
 	if (w.now >= l->anew_us) {
@@ -233,7 +241,9 @@ serve_wakeup(struct loader *l, bool only_rung, const struct pgrab_shard_set *bel
 		l->next_full_us = 0;
 		memset(l->next_steal_us, 0, sizeof l->next_steal_us);
 	}
+	l->lanes.large = w.room.large;
 	rc = loader_look(l, &w, err);
+	l->lanes.large = NULL;
 	note_left(l, &w);
 	boss_give(l->node->boss, NULL, w.taken);
 	if (rc != RC_OK) {
@@ -284,7 +294,7 @@ loader_end(struct loader *l)
 	cluster_put(&l->node->cluster, l->cluster);
 	l->cluster = NULL;
 	set_hungry(l, false);
-	say_wants(l, (bool[CREWS_MAX]){false});
+	say_wants(l, (bool[CREWS_MAX]){false}, (bool[CREWS_MAX]){false});
 	db_disconnect(l->db);
 }
 

@@ -141,14 +141,19 @@ static size_t
 claim_chosen(struct loader *l, int64_t incarnation, struct candidate *c, size_t found, size_t chosen,
     struct room *room, enum lanes_part part)
 {
+	size_t small = loader_keep_chosen(c, found), won = 0;
 	enum beginning begin;
 
-	loader_keep_chosen(c, found);
 	if (chosen == 0 || !node_may_act(l->node, incarnation, clock_boot_us()))
 		return 0;
-	room->begins -= loader_for_workers(l, c, chosen);
+	room->begins -= loader_for_workers(l, c, small);
 	begin = part == LANES_URGENT ? BEGIN_NONE : room->begins >= 0 ? BEGIN_ALL : BEGIN_SOME;
-	return loader_claim(l, incarnation, c, chosen, begin, part == LANES_OTHERS);
+	if (small > 0)
+		won = loader_claim(l, incarnation, c, small, begin, part == LANES_OTHERS);
+	if (small < chosen)
+		won +=
+		    loader_claim(l, incarnation, c + small, chosen - small, BEGIN_NONE, part == LANES_OTHERS);
+	return won;
 }
 
 /* One look and one claim.  *more_out: rows were left behind.  RC_OK even if nothing was found. */
@@ -163,8 +168,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room *room, bool *
 
 	if (rc != RC_OK)
 		return rc;
-	if (part == LANES_OWN)
-		look_anew(l, l->looked_us, loader_put_off(l, c, found));
+	look_anew(l, l->looked_us, loader_put_off(l, c, found, room));
 	if (any_for_now(c, found))
 		l->found_us = l->looked_us;
 	chosen = loader_choose(l, c, found, *room);
@@ -302,8 +306,10 @@ urgent_room(struct loader *l, const struct wakeup *w)
 	bool now = w->now >= l->next_urgent_us;
 
 	room.timed = 0;
-	for (size_t i = 0; i < CREWS_MAX; i++)
+	for (size_t i = 0; i < CREWS_MAX; i++) {
+		room.before[i] = INT64_MAX;
 		room.ready[i] = now && w->room.ready[i] <= 0 && room.urgent[i] > 0 ? room.urgent[i] : 0;
+	}
 	if (room_ready(&room) > 0)
 		l->next_urgent_us = w->now + l->node->set->poll_us;
 	return room;
@@ -333,7 +339,7 @@ loader_look(struct loader *l, struct wakeup *w, struct err *err)
 	enum rc rc;
 
 	ASSERT_MINE(&l->only);
-	if (room_ready(&w->room) + w->room.timed + room_ready(&urgent) <= 0)
+	if (room_ready(&w->room) + w->room.timed + room_ready(&urgent) <= 0 && !lanes_any_large(&l->lanes))
 		return RC_OK;
 	rc = check_durable(l, err);
 	if (rc == RC_OK)

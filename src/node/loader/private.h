@@ -20,6 +20,10 @@
  * task that is due before the look after the next rings (see task_inserted). */
 #define QUIET_POLL_US (10 * US_PER_S)
 
+/* What finds too little room is taken all the same when it is so much behind its time, and where others are
+ * able to run it, steal_after more: from then on the boss keeps free what it needs. */
+#define LARGE_LATE_US US_PER_S
+
 struct cluster;
 struct loaders;
 struct node;
@@ -82,8 +86,8 @@ struct loader {
 	bool hungry;             /* the last look left rows behind */
 	bool moved;              /* it changed something, so another one finds other rows */
 	/* By crew: its tasks were left behind, or skipped for lack of room. */
-	bool wants[CREWS_MAX];
-	bool said[CREWS_MAX];
+	bool wants[CREWS_MAX], wants_more[CREWS_MAX]; /* more: for one that needs more room than there was */
+	bool said[CREWS_MAX], said_more[CREWS_MAX];
 	/* A claim met rows that another session has locked: until then such rows are skipped, and for twice
 	 * as long each time the lock is still there after that.  0: nothing is locked. */
 	int64_t contended_until_us, contended_for_us;
@@ -107,16 +111,17 @@ struct loader *loaders_at(struct loaders *ls, size_t i);
 int loader_by_id(const void *a, const void *b);
 
 /* Sets ->refused on what is due later than lookahead, or may be taken only later because it prefers other
- * nodes; returns how long until the first of these may be taken, or INT64_MAX. */
-int64_t loader_put_off(const struct loader *l, struct candidate *c, size_t n);
+ * nodes; ->held on what needs more room than there is; returns how long until the first of these may be
+ * taken, or INT64_MAX. */
+int64_t loader_put_off(struct loader *l, struct candidate *c, size_t n, const struct room *room);
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
  * for this node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
 size_t loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room);
 /* Settles what has misfired of these, except rows that another session has locked. */
 enum rc loader_settle_misfires(
     struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err);
-/* What is started with its claim: what a pool has room for, and what is instant if a worker is free soon; or
- * all that is due, because there are workers for it. */
+/* What is started with its claim: nothing, where the boss says when; what a pool has room for, and what is
+ * instant if a worker is free soon; or all that is due, because there are workers for it. */
 enum beginning { BEGIN_NONE, BEGIN_SOME, BEGIN_ALL };
 /* Claims n candidates, sorted by id, for the boss, who gets the runs won after each statement.  Returns how
  * many. */
@@ -130,8 +135,8 @@ int64_t loader_for_workers(const struct loader *l, const struct candidate *c, si
 bool loader_left_behind(struct loader *l, const struct candidate *c, size_t n);
 /* Does another look find other rows, or are these all of crews without room, or misfired? */
 bool loader_moved(const struct loader *l, const struct candidate *c, size_t n, struct room room);
-/* Moves the chosen to the front, sorted by id. */
-void loader_keep_chosen(struct candidate *c, size_t n);
+/* Moves the chosen to the front, sorted by id, the large ones last.  Returns how many are not large. */
+size_t loader_keep_chosen(struct candidate *c, size_t n);
 
 /* loader.c: the thread, and one round of it: waits for a bell, room or a poll, and
  * looks.  False: it was stopped. */

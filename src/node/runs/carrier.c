@@ -55,7 +55,7 @@ carrier_begin(struct carrier *c, struct run *r)
 		return false;
 	}
 	node_count(n, COUNT_STARTED, 1);
-	atomic_fetch_add(&n->running[r->crew], 1);
+	atomic_fetch_add(&n->running[r->crew], r->need.slots);
 	r->live = xcalloc(1, sizeof *r->live);
 	live_begin(r->live, &n->lives, r);
 	add_note(c, &r->begun.mail);
@@ -77,7 +77,7 @@ end_live(struct carrier *c, struct run *r)
 	r->end.output = live_end(r->live, &r->end.output_truncated, &r->end.cost.output_bytes);
 	free(r->live);
 	r->live = NULL;
-	atomic_fetch_sub(&c->node->running[r->crew], 1);
+	atomic_fetch_sub(&c->node->running[r->crew], r->need.slots);
 }
 
 void

@@ -109,11 +109,11 @@ carry_out(struct worker *w, struct run *r)
 		return;
 	}
 	node_count(n, COUNT_STARTED, 1);
-	atomic_fetch_add(&n->running[r->crew], 1);
+	atomic_fetch_add(&n->running[r->crew], r->need.slots);
 	if (r->stop.fd >= 0)
 		boss_begun(n->boss, r);
 	execute(w, r, ex);
-	atomic_fetch_sub(&n->running[r->crew], 1);
+	atomic_fetch_sub(&n->running[r->crew], r->need.slots);
 	node_count(n, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
 	outcome_log(r);
 	achieved_note(n, r);

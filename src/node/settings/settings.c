@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "db/dsn.h"
 #include "db/schema.h"
+#include "exec/surroundings.h"
 
 #define FIELD(f) offsetof(struct settings, f)
 #define S(n)     ((n)*1e6)
@@ -49,7 +50,11 @@ const struct option_key settings_keys[] = {
     {"min_priority", 0, OPTION_ENUM, FIELD(min_priority), "none", 0, 0, band_begins, "none|0|1|10|100",
 	"take only tasks of this priority and above: the node is kept for them", false},
     {"workers", 'w', OPTION_INT, FIELD(workers), "8", 1, 1024, NULL, "N",
-	"runs at once; those of http and of handlers are not counted", false},
+	"runs at once; those of http and of handlers are not counted. A task may take several (slots)",
+	false},
+    {"memory", 0, OPTION_TEXT, FIELD(memory), NULL, 0, 0, NULL, "SIZE",
+	"what args.limits.memory of all runs may come to together, such as 8GB; default: it is not counted",
+	false},
     {"loaders", 0, OPTION_INT, FIELD(loaders), "1", 1, 16, NULL, "N", "threads that look for tasks", false},
     {"lookahead", 0, OPTION_DURATION, FIELD(lookahead_us), "5s", 0, S(3600), NULL, "TIME",
 	"how far ahead tasks are claimed", false},
@@ -174,6 +179,22 @@ check_lease(const struct settings *s, struct err *err)
 }
 
 static enum rc
+check_memory(struct settings *s, struct err *err)
+{
+	struct keeper_limits l = {0};
+	char *text;
+	enum rc rc;
+
+	if (s->memory == NULL)
+		return RC_OK;
+	text = xasprintf("memory=%s", s->memory);
+	rc = limits_read(&l, "memory", text, err);
+	s->memory_bytes = l.memory;
+	free(text);
+	return rc;
+}
+
+static enum rc
 check_name(struct settings *s, struct err *err)
 {
 	char host[256] = "";
@@ -292,6 +313,8 @@ settings_load(int argc, char **argv, struct settings *out, bool *help_out, struc
 			rc = check_lease(out, err);
 		if (rc == RC_OK)
 			rc = check_callback(out, err);
+		if (rc == RC_OK)
+			rc = check_memory(out, err);
 		if (rc == RC_OK)
 			rc = settings_labels_json(out->labels, &json, err);
 	}

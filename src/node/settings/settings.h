@@ -47,6 +47,8 @@ struct settings {
 	char *labels;     /* "zone=eu,disk=ssd", NULL: none */
 	int min_priority; /* where a band of priorities begins: 0 none, then as in its choices */
 	int64_t workers, loaders;
+	char *memory;         /* "8GB", NULL: not counted */
+	int64_t memory_bytes; /* the same; 0: not counted */
 	int64_t lookahead_us, poll_us;
 	int64_t heartbeat_us, fence_after_us, dead_after_us, kill_grace_us;
 	int64_t steal_after_us;
