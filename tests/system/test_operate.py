@@ -558,6 +558,28 @@ def test_doctor_says_what_to_do(db, nodes):
     assert run_pgrab("doctor", dsn=db.dsn, check=False).returncode == 1
 
 
+def test_doctor_names_the_nodes_that_died_and_are_not_back(db, nodes):
+    def dead():
+        return {c["name"]: (c["verdict"], c["detail"]) for c in as_json(db, "doctor")}["dead nodes"]
+    nodes.start("n1", allow="noop")
+    lost, ended = [nodes.start(name, allow="noop") for name in ("lost", "ended")]
+    db.wait("select count(*) = 3 from pgrab.nodes where state = 'up'")
+    assert dead() == ("ok", "none")
+    ended.end()
+    lost.kill9()
+    db.wait("select state = 'down' from pgrab.nodes where name = 'lost'", timeout=20)
+    verdict, detail = dead()
+    assert verdict == "fix" and "ended" not in detail, detail
+    assert re.match(r"lost \(last heard of at 2\S+ \S+\) .*start", detail), detail
+    db.query("update pgrab.node_incident set since = since - interval '25 hours'")
+    assert dead() == ("ok", "none"), "by now somebody knows"
+    db.query("update pgrab.node_incident set since = now()")
+    assert dead()[0] == "fix"
+    nodes.start("lost", allow="noop")
+    db.wait("select state = 'up' from pgrab.nodes where name = 'lost'")
+    assert dead() == ("ok", "none"), "it is back"
+
+
 def test_output_that_cannot_be_written_is_an_error(db):
     for args in ["export"], ["doctor"], ["status"], ["tasks"]:
         with open("/dev/full", "wb") as full:

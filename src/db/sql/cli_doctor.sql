@@ -25,20 +25,28 @@ from (
   select 4, 'silent nodes', 'none', (select string_agg(
     x.name || ' has been silent for ' || x.heartbeat_age, '; ') || ': look at its log, restart it'
     from pgrab.nodes x where x.state = 'silent')
+  union all -- what pgrab status says, too, for as long as they are not back
+  select 5, 'dead nodes', 'none', (select string_agg(format('%s (last heard of at %s)', x.name,
+      date_trunc('second', x.since)), ', ' order by x.since desc)
+    || ' died and did not come back: look at the machine and the network, and at the log, and start it '
+    || 'again, or another node in its place'
+    from (
+      select n.name, i.since from pgrab.node_incident i join pgrab.node n on n.id = i.node_id
+      where i.since > statement_timestamp() - interval '1 day' order by i.since desc limit 20) x)
   union all
-  select 5, 'durability', 'commits survive a crash', case when not pgrab_tool.durable()
+  select 6, 'durability', 'commits survive a crash', case when not pgrab_tool.durable()
     then 'fsync, full_page_writes or synchronous_commit is off: turn them on' end
   union all
-  select 6, 'autovacuum', 'on', case when not current_setting('autovacuum')::boolean
+  select 7, 'autovacuum', 'on', case when not current_setting('autovacuum')::boolean
     then 'autovacuum is off: turn it on, or the tables of pgrab grow without end' end
   union all
-  select 7, 'connections', format('%s of %s in use', count(*), current_setting('max_connections')),
+  select 8, 'connections', format('%s of %s in use', count(*), current_setting('max_connections')),
     case when count(*) > 0.8 * current_setting('max_connections')::integer
       then format('%s of %s connections are in use: raise max_connections', count(*),
         current_setting('max_connections')) end
   from pg_stat_activity a where a.backend_type = 'client backend'
   union all
-  select 8, 'old transactions', 'none is older than five minutes',
+  select 9, 'old transactions', 'none is older than five minutes',
     (select format('session %s (%s%s) has had a transaction open since %s, which keeps dead rows: end it '
       'with select pg_terminate_backend(%s)', x.pid, x.usename, ', ' || nullif(x.application_name, ''),
       date_trunc('second', x.xact_start), x.pid)
@@ -47,21 +55,21 @@ from (
       and x.backend_type = 'client backend'
     order by x.xact_start limit 1)
   union all
-  select 9, 'history', 'partitions are made ahead', case when to_regclass(
+  select 10, 'history', 'partitions are made ahead', case when to_regclass(
       'pgrab.run_' || to_char((statement_timestamp() at time zone 'UTC')::date + 1, 'YYYYMMDD')) is null
     then 'there is no partition for tomorrow: select * from pgrab.upkeep()' end
   union all
-  select 10, 'dead rows', 'few', (select format('pgrab.%s has %s dead rows for %s live ones: is autovacuum '
+  select 11, 'dead rows', 'few', (select format('pgrab.%s has %s dead rows for %s live ones: is autovacuum '
       'held up by an old transaction or a replication slot?', s.relname, s.n_dead_tup, s.n_live_tup)
     from pg_stat_user_tables s
     where s.schemaname = 'pgrab' and s.n_dead_tup > 100000 and s.n_dead_tup > 2 * s.n_live_tup
     order by s.n_dead_tup desc limit 1)
   union all
-  select 11, 'prepared transactions', 'none is old',
+  select 12, 'prepared transactions', 'none is old',
     (select format('%s was prepared at %s: commit or roll it back', x.gid, date_trunc('second', x.prepared))
     from pg_prepared_xacts x where x.prepared < statement_timestamp() - interval '5 minutes' limit 1)
   union all
-  select 12, 'kinds and labels', 'every lane has a node that runs it',
+  select 13, 'kinds and labels', 'every lane has a node that runs it',
     (select case when x.kind = 'sql' and not x.login
         then format('no live node has a connection for owner %s, and %s tasks wait for one: give one a '
           'section [owner %s], or fix the login that it names', x.owner, x.tasks, x.owner)
@@ -82,27 +90,27 @@ from (
       group by 1, 2, 3, 5, 6, width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])) x
     where pgrab_tool.able(x.kind, x.owner, x.require, x.priority, x.slots, x.memory) = '{}' limit 1)
   union all
-  select 13, 'paused', 'tasks are taken', (select format('all tasks have been paused since %s by %s: %s',
+  select 14, 'paused', 'tasks are taken', (select format('all tasks have been paused since %s by %s: %s',
       date_trunc('second', x.paused_at), x.paused_by, case when pgrab_tool.copied()
         then 'its tasks still run where it was copied from. pgrab adopt starts them here: only if the '
           'original is gone for good. Never pgrab resume --all for a test'
         else 'pgrab resume --all' end)
     from pgrab.cluster x where x.paused)
   union all
-  select 14, 'drained nodes', 'none', (select string_agg(x.name, ', ') || ' drained: pgrab undrain NAME'
+  select 15, 'drained nodes', 'none', (select string_agg(x.name, ', ') || ' drained: pgrab undrain NAME'
     from pgrab.drained d join pgrab.node x on x.id = d.node_id)
   union all
-  select 15, 'failing', 'none', case when o.failing > 0
+  select 16, 'failing', 'none', case when o.failing > 0
     then format('%s%s tasks are failing: select * from pgrab.failing', o.failing,
       case when o.failing >= 10000 then '+' else '' end) end
   from o
   union all
-  select 16, 'overdue', 'none', case when o.overdue > 0
+  select 17, 'overdue', 'none', case when o.overdue > 0
     then format('%s%s tasks are overdue: select * from pgrab.overdue', o.overdue,
       case when o.overdue >= 10000 then '+' else '' end) end
   from o
   union all
-  select 17, 'alerts', 'none has failed', (select format(
+  select 18, 'alerts', 'none has failed', (select format(
     'an alert of %s could not be inserted: %s', x.of, x.fault)
     from (
       select 'task ' || i.task_id as of, i.since, i.fault from pgrab.incident i
@@ -110,12 +118,12 @@ from (
       select 'node ' || i.node_id, i.since, i.fault from pgrab.node_incident i) x
     where x.fault is not null order by x.since desc limit 1)
   union all
-  select 18, 'alert tasks', 'none is parked', (select format('%s alerts are parked, the last: %s', count(*),
+  select 19, 'alert tasks', 'none is parked', (select format('%s alerts are parked, the last: %s', count(*),
     (array_agg(x.last_error order by x.id desc))[1])
     from pgrab.task x where x.source = 'pgrab.alert' and x.due_at is null and x.status = 'parked'
     having count(*) > 0)
   union all
-  select 19, 'stopping', 'every run that was told to stop has ended', (select format(
+  select 20, 'stopping', 'every run that was told to stop has ended', (select format(
     'task %s was told to stop %s ago and has not ended on node %s%s. It counts as running until then, so '
     'that it never runs twice at once: look for it on that machine, and end it there',
     l.task_id, date_trunc('second', statement_timestamp() - l.stopping_at), x.name,
@@ -125,20 +133,20 @@ from (
     where l.stopping_at < statement_timestamp() - interval '15 s' and t.status = 'running'
     order by l.stopping_at limit 1)
   union all
-  select 20, 'handlers', 'every pool has a process',
+  select 21, 'handlers', 'every pool has a process',
     (select format('[pool %s] on %s has no process that takes tasks: %s', p.name, n.name,
       coalesce(p.fault, 'none has said hello yet'))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id
     where p.up = 0 and n.live order by n.name, p.name limit 1)
   union all
-  select 21, 'schemas', 'handlers of the same kind declare the same schema',
+  select 22, 'schemas', 'handlers of the same kind declare the same schema',
     (select format('the handlers of kind %s on %s declare different schemas, and the last to start counts: '
       'bring all to the same version', k.key, string_agg(distinct n.name, ', '))
     from pgrab.pool p join pgrab.node n on n.id = p.node_id cross join lateral jsonb_each(p.kinds) k
     where p.up > 0 and n.live
     group by k.key having count(distinct k.value) > 1 order by k.key limit 1)
   union all
-  select 22, 'leases', 'every heartbeat comes in time',
+  select 23, 'leases', 'every heartbeat comes in time',
     (select format('node %s had %s s of its lease left when it sent its last heartbeat, and the one before '
       'took %s s; without a lease it stops its runs: look for a slow database, network or machine',
       x.name, round(extract(epoch from x.lease_left), 1), round(extract(epoch from x.round_trip), 1))
@@ -146,12 +154,12 @@ from (
     where x.live and (x.lease_left < x.heartbeat_every or x.round_trip > interval '1 s')
     order by x.lease_left limit 1)
   union all
-  select 23, 'recording', 'every node can record what it runs',
+  select 24, 'recording', 'every node can record what it runs',
     (select format('node %s cannot record starts or outcomes now, and takes no tasks until it can: its log '
       'says why', string_agg(x.name, ', ' order by x.name))
     from pgrab.node x where x.live and x.ill having count(*) > 0)
   union all
-  select 24, 'shell and exec', coalesce((
+  select 25, 'shell and exec', coalesce((
     select case when c.roles then format('allowed for: %s, and the owner of pgrab', coalesce((
         select array_to_string((array_agg(r.rolname::text order by r.rolname))[1:10], ', ')
           || case when count(*) > 10 then ', ...' else '' end
@@ -170,7 +178,7 @@ from (
       group by 2) m
     group by c.roles), 'no node runs them'), null
   union all
-  select 25, 'held tasks', 'every one is found if its node dies', (select format(
+  select 26, 'held tasks', 'every one is found if its node dies', (select format(
       '%s tasks are held, the first is %s, although no claim of them is written down: did the server go back '
       'to an older state? Such tasks are searched for after a failover and once a day; at once after: '
       'update pgrab.duty set done_at = ''epoch'' where duty = ''strays''', count(*), min(t.id))
