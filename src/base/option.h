@@ -26,12 +26,13 @@ struct option_key {
 	const char *name; /* with underscores */
 	char letter;      /* short flag, or 0 */
 	enum option_type type;
-	size_t offset;              /* of the field in the settings struct */
+	size_t offset;       /* of the field in the settings struct */
+	const char *metavar; /* for help: "SECONDS" */
+	const char *help;    /* one line */
+	/* what a row leaves out is 0 */
 	const char *fallback;       /* default, as text; NULL: none (TEXT stays NULL) */
 	double min, max;            /* INT, REAL, DURATION (microseconds); both 0: no bound */
 	const char *const *choices; /* ENUM: ended by NULL */
-	const char *metavar;        /* for help: "SECONDS" */
-	const char *help;           /* one line */
 	bool secret;                /* value is never printed */
 };
 

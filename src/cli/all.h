@@ -7,12 +7,12 @@
 #include "cli/cli.h"
 
 /* Of the command's own struct options. */
-#define CLI_ALL_ROWS                                                                                       \
-	{"all", 0, OPTION_FLAG, offsetof(struct options, all), NULL, 0, 0, NULL, NULL,                     \
-	    "of every database in the file of pgrab serve", false},                                        \
-	{                                                                                                  \
-		"config", 0, OPTION_TEXT, offsetof(struct options, config), "/etc/pgrab/serve.conf", 0, 0, \
-		    NULL, "FILE", "with --all: that file", false                                           \
+#define CLI_ALL_ROWS                                                                                         \
+	{"all", 0, OPTION_FLAG, offsetof(struct options, all), NULL,                                         \
+	    "of every database in the file of pgrab serve"},                                                 \
+	{                                                                                                    \
+		"config", 0, OPTION_TEXT, offsetof(struct options, config), "FILE", "with --all: that file", \
+		    "/etc/pgrab/serve.conf"                                                                  \
 	}
 
 struct all;

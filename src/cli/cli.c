@@ -24,6 +24,8 @@
 #define OPERANDS_MAX    100
 #define LIST_PARAMS_MAX 16
 
+const struct option_key cli_common_keys[] = {CLI_COMMON_ROWS, CLI_LAST_ROW};
+
 const struct command *
 cli_find(const char *name)
 {

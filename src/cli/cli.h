@@ -21,40 +21,43 @@ struct cli_common {
 };
 
 #define CLI_DSN_ROW                                                                             \
-	{"dsn", 'd', OPTION_TEXT, offsetof(struct cli_common, dsn), NULL, 0, 0, NULL, "DSN",    \
+	{"dsn", 'd', OPTION_TEXT, offsetof(struct cli_common, dsn), "DSN",                      \
 	    "database to connect to, a URI or key=value; default: PGRAB_DSN, else libpq's own " \
 	    "environment (PGHOST, ...)",                                                        \
-	    true},                                                                              \
+	    .secret = true},                                                                    \
 	    CLI_SCHEMA_ROW
-#define CLI_SCHEMA_ROW                                                                                   \
-	{                                                                                                \
-		"schema", 0, OPTION_TEXT, offsetof(struct cli_common, schema), NULL, 0, 0, NULL, "NAME", \
-		    "schema of the database to work in; default: PGRAB_SCHEMA, else pgrab", false        \
+#define CLI_SCHEMA_ROW                                                                     \
+	{                                                                                  \
+		"schema", 0, OPTION_TEXT, offsetof(struct cli_common, schema), "NAME",     \
+		    "schema of the database to work in; default: PGRAB_SCHEMA, else pgrab" \
 	}
-#define CLI_JSON_ROW                                                                                      \
-	{"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL, "print JSON", \
-	    false},                                                                                       \
-	{                                                                                                 \
-		"utc", 0, OPTION_FLAG, offsetof(struct cli_common, utc), NULL, 0, 0, NULL, NULL,          \
-		    "times in UTC, not in your time zone (TZ); implied by --json", false                  \
+#define CLI_JSON_ROW                                                                     \
+	{"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, "print JSON"}, \
+	{                                                                                \
+		"utc", 0, OPTION_FLAG, offsetof(struct cli_common, utc), NULL,           \
+		    "times in UTC, not in your time zone (TZ); implied by --json"        \
 	}
+#define CLI_COMMON_ROWS CLI_DSN_ROW, CLI_JSON_ROW
 /* Of the command's own struct options: a text, or so many rows of a list. */
-#define CLI_TEXT_ROW(flag, letter, metavar, help)                                                            \
-	{                                                                                                    \
-#flag, letter, OPTION_TEXT, offsetof(struct options, flag), NULL, 0, 0, NULL, metavar, help, \
-		    false                                                                                    \
+#define CLI_TEXT_ROW(flag, letter, metavar, help)                                         \
+	{                                                                                 \
+#flag, letter, OPTION_TEXT, offsetof(struct options, flag), metavar, help \
+	}
+#define CLI_FLAG_ROW(flag, letter, help)                                               \
+	{                                                                              \
+#flag, letter, OPTION_FLAG, offsetof(struct options, flag), NULL, help \
 	}
 #define CLI_SINCE_ROW \
 	CLI_TEXT_ROW( \
 	    since, 0, "TIME", "at or after this: 2h (ago), or a time in any form that PostgreSQL accepts")
-#define CLI_LIMIT_ROW                                                                               \
-	{                                                                                           \
-		"limit", 'l', OPTION_INT, offsetof(struct options, limit), "50", 1, 1e6, NULL, "N", \
-		    "show at most this many", false                                                 \
+#define CLI_LIMIT_ROW                                                                                     \
+	{                                                                                                 \
+		"limit", 'l', OPTION_INT, offsetof(struct options, limit), "N", "show at most this many", \
+		    "50", 1, 1e6                                                                          \
 	}
-#define CLI_LAST_ROW                                                         \
-	{                                                                    \
-		NULL, 0, OPTION_TEXT, 0, NULL, 0, 0, NULL, NULL, NULL, false \
+#define CLI_LAST_ROW         \
+	{                    \
+		.name = NULL \
 	}
 
 struct cli {
@@ -96,6 +99,10 @@ struct command {
 	int (*exec)(struct cli *c);
 	int (*exec_argv)(int argc, char **argv); /* instead: reads its own options */
 };
+
+/* For a command that takes only what all take. */
+extern const struct option_key cli_common_keys[];
+#define CLI_ONLY_COMMON .options = cli_common_keys, .options_size = sizeof(struct cli_common)
 
 /* All commands, in the order of the help; ended by NULL. */
 #define CLI_COMMANDS_MAX 100

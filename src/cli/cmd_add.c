@@ -22,88 +22,80 @@ struct options {
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
 	char *batch, *wait_for, *wait_timeout, *signal_by, *traceparent;
 	char *source, *on_failure, *expect_within, *slow_after, *stall_after, *keep;
-	char *prefer, *failover_after, *share_key, *slots;
+	char *prefer, *failover_after, *share_key;
 	bool paused, preemptible;
 };
 
-#define TEXT(flag, letter, field, metavar, help)                                                             \
-	{                                                                                                    \
-		flag, letter, OPTION_TEXT, offsetof(struct options, field), NULL, 0, 0, NULL, metavar, help, \
-		    false                                                                                    \
-	}
-
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
+    CLI_COMMON_ROWS,
     /* what */
-    TEXT("kind", 'k', kind, "KIND",
-	"sql, shell, exec, http, notify, noop, or a plugged-in kind (default sql)"),
-    TEXT("arg", 0, arg, "NAME=TEXT | NAME:=JSON",
+    CLI_TEXT_ROW(
+	kind, 'k', "KIND", "sql, shell, exec, http, notify, noop, or a plugged-in kind (default sql)"),
+    CLI_TEXT_ROW(arg, 0, "NAME=TEXT | NAME:=JSON",
 	"a member of args; may be given several times: --arg cwd=/tmp --arg env:='{\"A\":\"1\"}'"),
-    TEXT("name", 'n', name, "NAME", "a label for people"),
-    TEXT("key", 0, key, "KEY", "at most one live task per key"),
+    CLI_TEXT_ROW(name, 'n', "NAME", "a label for people"),
+    CLI_TEXT_ROW(key, 0, "KEY", "at most one live task per key"),
     /* when */
-    TEXT("run_at", 0, run_at, "TIME",
+    CLI_TEXT_ROW(run_at, 0, "TIME",
 	"when it is due (first), in any form that PostgreSQL accepts; UTC unless it names a zone (default "
 	"now, or the first fire of its schedule)"),
-    TEXT("in", 0, in, "TIME", "due after this time: 90s, 10m, 2h, 7d"),
-    TEXT("schedule", 's', schedule, "EXPR",
+    CLI_TEXT_ROW(in, 0, "TIME", "due after this time: 90s, 10m, 2h, 7d"),
+    CLI_TEXT_ROW(schedule, 's', "EXPR",
 	"when to repeat: '30 2 * * *', @daily, '@every 90s' (fixed rate), '@after 90s' (after the end of the "
 	"last run); pgrab next shows the times"),
-    TEXT("timezone", 0, timezone, "ZONE", "time zone of the schedule: Europe/Berlin (default UTC)"),
-    TEXT("calendar", 0, calendar, "NAME", "the schedule keeps to the open days of this calendar"),
-    TEXT("on_closed", 0, on_closed, "WORD",
+    CLI_TEXT_ROW(timezone, 0, "ZONE", "time zone of the schedule: Europe/Berlin (default UTC)"),
+    CLI_TEXT_ROW(calendar, 0, "NAME", "the schedule keeps to the open days of this calendar"),
+    CLI_TEXT_ROW(on_closed, 0, "WORD",
 	"what happens to a fire on a closed day: skip (default); next, previous: it moves to that open day"),
-    TEXT("starts_at", 0, starts_at, "TIME", "no fires before this time"),
-    TEXT("ends_at", 0, ends_at, "TIME", "no fires after this time"),
-    TEXT("max_runs", 0, max_runs, "N", "the schedule ends after this many fires"),
-    TEXT("jitter", 0, jitter, "TIME",
-	"delays each fire by a part of this, always the same for one task (default 0)"),
-    TEXT("misfire", 0, misfire, "WORD",
-	"what happens to missed fires: skip, once (one catch-up run, the default), all"),
-    TEXT("misfire_after", 0, misfire_after, "TIME",
-	"a fire that could not start within this counts as missed (default 1m)"),
-    TEXT("misfire_limit", 0, misfire_limit, "N", "at most this many catch-up runs with all (default 100)"),
+    CLI_TEXT_ROW(starts_at, 0, "TIME", "no fires before this time"),
+    CLI_TEXT_ROW(ends_at, 0, "TIME", "no fires after this time"),
+    CLI_TEXT_ROW(max_runs, 0, "N", "the schedule ends after this many fires"),
+    CLI_TEXT_ROW(
+	jitter, 0, "TIME", "delays each fire by a part of this, always the same for one task (default 0)"),
+    CLI_TEXT_ROW(
+	misfire, 0, "WORD", "what happens to missed fires: skip, once (one catch-up run, the default), all"),
+    CLI_TEXT_ROW(
+	misfire_after, 0, "TIME", "a fire that could not start within this counts as missed (default 1m)"),
+    CLI_TEXT_ROW(misfire_limit, 0, "N", "at most this many catch-up runs with all (default 100)"),
     /* after what */
-    TEXT("parent", 0, parent, "ID[,ID...]",
+    CLI_TEXT_ROW(parent, 0, "ID[,ID...]",
 	"starts when this task has, or all of these have, ended: a link of their chain"),
-    TEXT("batch", 0, batch, "ID", "a member of this batch: see pgrab batches"),
-    TEXT("run_if", 0, run_if, "WORD",
-	"which outcome of the parent starts it: success (default), failure, always"),
-    TEXT("wait_for", 0, wait_for, "NAME", "each fire starts only after this signal: see pgrab signal"),
-    TEXT("wait_timeout", 0, wait_timeout, "TIME",
+    CLI_TEXT_ROW(batch, 0, "ID", "a member of this batch: see pgrab batches"),
+    CLI_TEXT_ROW(
+	run_if, 0, "WORD", "which outcome of the parent starts it: success (default), failure, always"),
+    CLI_TEXT_ROW(wait_for, 0, "NAME", "each fire starts only after this signal: see pgrab signal"),
+    CLI_TEXT_ROW(wait_timeout, 0, "TIME",
 	"the fire fails when the signal has not come within this time (default never)"),
-    TEXT("signal_by", 0, signal_by, "ROLE", "members of this role may send the signal, too"),
+    CLI_TEXT_ROW(signal_by, 0, "ROLE", "members of this role may send the signal, too"),
     /* how */
-    TEXT("priority", 0, priority, "N", "the higher goes first (default 0)"),
-    TEXT("timeout", 0, timeout, "TIME", "a run is stopped after this time (default 1h)"),
-    TEXT("max_attempts", 0, max_attempts, "N", "attempts before it is parked (default 3)"),
-    TEXT("backoff", 0, backoff, "TIME",
-	"wait before the second attempt, doubled for each further one (default 5s)"),
-    TEXT("backoff_max", 0, backoff_max, "TIME", "longest such wait (default 1h)"),
-    TEXT("delivery", 0, delivery, "WORD", "at_least_once (default) or at_most_once"),
-    TEXT("require", 0, require, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),
-    TEXT("prefer", 0, prefer, "JSON", "nodes with these labels take it, others later: '{\"site\":\"hq\"}'"),
-    TEXT("failover_after", 0, failover_after, "TIME",
-	"how long after its time other nodes may take it, too (default 1m)"),
-    TEXT("share_key", 0, share_key, "KEY", "whose it is: tasks of different keys take turns"),
-    TEXT("slots", 0, slots, "N", "how many workers of its node it takes (default 1)"),
-    TEXT("limit", 0, limit, "KEY", "counts against this row of pgrab.limit"),
-    TEXT("traceparent", 0, traceparent, "CONTEXT", "the trace (W3C) that its runs belong to"),
-    TEXT("source", 0, source, "SOURCE", "which file, team or tool it belongs to"),
-    TEXT("on_failure", 0, on_failure, "JSON",
+    CLI_TEXT_ROW(priority, 0, "N", "the higher goes first (default 0)"),
+    CLI_TEXT_ROW(timeout, 0, "TIME", "a run is stopped after this time (default 1h)"),
+    CLI_TEXT_ROW(max_attempts, 0, "N", "attempts before it is parked (default 3)"),
+    CLI_TEXT_ROW(
+	backoff, 0, "TIME", "wait before the second attempt, doubled for each further one (default 5s)"),
+    CLI_TEXT_ROW(backoff_max, 0, "TIME", "longest such wait (default 1h)"),
+    CLI_TEXT_ROW(delivery, 0, "WORD", "at_least_once (default) or at_most_once"),
+    CLI_TEXT_ROW(require, 0, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),
+    CLI_TEXT_ROW(prefer, 0, "JSON", "nodes with these labels take it, others later: '{\"site\":\"hq\"}'"),
+    CLI_TEXT_ROW(
+	failover_after, 0, "TIME", "how long after its time other nodes may take it, too (default 1m)"),
+    CLI_TEXT_ROW(share_key, 0, "KEY", "whose it is: tasks of different keys take turns"),
+    CLI_TEXT_ROW(slots, 0, "N", "how many workers of its node it takes (default 1)"),
+    CLI_TEXT_ROW(limit, 0, "KEY", "counts against this row of pgrab.limit"),
+    CLI_TEXT_ROW(traceparent, 0, "CONTEXT", "the trace (W3C) that its runs belong to"),
+    CLI_TEXT_ROW(source, 0, "SOURCE", "which file, team or tool it belongs to"),
+    CLI_TEXT_ROW(on_failure, 0, "JSON",
 	"a task to insert when it has failed: '{\"kind\":\"http\",\"command\":\"https://...\"}'"),
-    TEXT("expect_within", 0, expect_within, "TIME",
-	"how often it should succeed, else it is overdue: 26h for a nightly task"),
-    TEXT("slow_after", 0, slow_after, "TIME",
+    CLI_TEXT_ROW(
+	expect_within, 0, "TIME", "how often it should succeed, else it is overdue: 26h for a nightly task"),
+    CLI_TEXT_ROW(slow_after, 0, "TIME",
 	"a run that takes longer is slow, see docs/alerts.md (default: three times as long as usual)"),
-    TEXT("stall_after", 0, stall_after, "TIME",
-	"a run without output or progress for this long is stopped (default never)"),
-    TEXT("keep", 0, keep, "TIME", "how long its history is kept (default: the nodes' retention)"),
-    {"paused", 0, OPTION_FLAG, offsetof(struct options, paused), NULL, 0, 0, NULL, NULL,
-	"do not start it until pgrab resume", false},
-    {"preemptible", 0, OPTION_FLAG, offsetof(struct options, preemptible), NULL, 0, 0, NULL, NULL,
-	"a run may be stopped for much more important work; the attempt is not counted", false},
+    CLI_TEXT_ROW(
+	stall_after, 0, "TIME", "a run without output or progress for this long is stopped (default never)"),
+    CLI_TEXT_ROW(keep, 0, "TIME", "how long its history is kept (default: the nodes' retention)"),
+    CLI_FLAG_ROW(paused, 0, "do not start it until pgrab resume"),
+    CLI_FLAG_ROW(
+	preemptible, 0, "a run may be stopped for much more important work; the attempt is not counted"),
     CLI_LAST_ROW,
 };
 

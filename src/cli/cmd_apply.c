@@ -18,14 +18,10 @@ struct options {
 };
 
 static const struct option_key apply_keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"dry_run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
-	"show what would change, and change nothing", false},
-    {"source", 0, OPTION_TEXT, offsetof(struct options, source), NULL, 0, 0, NULL, "SOURCE",
-	"source of the tasks of a JSON file (default: as the file says)", false},
-    {"prune", 0, OPTION_FLAG, offsetof(struct options, prune), NULL, 0, 0, NULL, NULL,
-	"delete tasks of this source that the JSON file does not contain", false},
+    CLI_COMMON_ROWS,
+    CLI_FLAG_ROW(dry_run, 'n', "show what would change, and change nothing"),
+    CLI_TEXT_ROW(source, 0, "SOURCE", "source of the tasks of a JSON file (default: as the file says)"),
+    CLI_FLAG_ROW(prune, 0, "delete tasks of this source that the JSON file does not contain"),
     CLI_LAST_ROW,
 };
 
@@ -135,8 +131,7 @@ const struct command cmd_apply = {
 
 static const struct option_key export_keys[] = {
     CLI_DSN_ROW,
-    {"source", 0, OPTION_TEXT, offsetof(struct options, source), NULL, 0, 0, NULL, "SOURCE",
-	"only the tasks of this source", false},
+    CLI_TEXT_ROW(source, 0, "SOURCE", "only the tasks of this source"),
     CLI_LAST_ROW,
 };
 

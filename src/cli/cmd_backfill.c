@@ -12,14 +12,12 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"max-running", 'm', OPTION_INT, offsetof(struct options, max_running), "1", 0, 1000000, NULL, "N",
-	"how many run at once; 0: no bound of its own, for a task that is under a limit", false},
-    {"overlap", 'o', OPTION_FLAG, offsetof(struct options, overlap), NULL, 0, 0, NULL, NULL,
-	"also fires that the schedule has yet to carry out itself, for one that is paused", false},
-    {"dry-run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
-	"say how many fires there are, and insert nothing", false},
+    CLI_COMMON_ROWS,
+    {"max-running", 'm', OPTION_INT, offsetof(struct options, max_running), "N",
+	"how many run at once; 0: no bound of its own, for a task that is under a limit", "1", 0, 1000000},
+    CLI_FLAG_ROW(
+	overlap, 'o', "also fires that the schedule has yet to carry out itself, for one that is paused"),
+    CLI_FLAG_ROW(dry_run, 'n', "say how many fires there are, and insert nothing"),
     CLI_LAST_ROW,
 };
 

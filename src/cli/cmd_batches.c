@@ -1,8 +1,6 @@
 /* pgrab batches */
 #include "cli/commands.h"
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
-
 static int
 run_batches(struct cli *c)
 {
@@ -16,7 +14,6 @@ const struct command cmd_batches = {
     .summary = "list batches that have not ended: how far they are",
     .details = "The view pgrab.batches. A batch ends when it is sealed and its members have ended.\n"
 	       "  pgrab add --kind batch; pgrab add --batch 17 'select work()'; pgrab seal 17",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .exec = run_batches,
 };

@@ -11,27 +11,19 @@ struct options {
 	bool skip;
 };
 
-#define TEXT(name, field, value, help)                                                                      \
-	{                                                                                                   \
-		name, 0, OPTION_TEXT, offsetof(struct options, field), NULL, 0, 0, NULL, value, help, false \
-	}
-
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    TEXT("task_like", task_like, "PATTERN", "only tasks whose name (or key) is LIKE this: 'etl-%'"),
-    TEXT("source", source, "SOURCE", "only tasks of this source"),
-    TEXT("owner", owner, "ROLE", "only tasks of this role"),
-    {"skip", 0, OPTION_FLAG, offsetof(struct options, skip), NULL, 0, 0, NULL, NULL,
-	"what becomes due is skipped; otherwise it is held, and runs when the window ends", false},
-    TEXT("from", from, "TIME",
+    CLI_COMMON_ROWS,
+    CLI_TEXT_ROW(task_like, 0, "PATTERN", "only tasks whose name (or key) is LIKE this: 'etl-%'"),
+    CLI_TEXT_ROW(source, 0, "SOURCE", "only tasks of this source"),
+    CLI_TEXT_ROW(owner, 0, "ROLE", "only tasks of this role"),
+    CLI_FLAG_ROW(skip, 0, "what becomes due is skipped; otherwise it is held, and runs when the window ends"),
+    CLI_TEXT_ROW(from, 0, "TIME",
 	"when it begins (default: now): '2026-11-28 22:00', in your time zone (TZ) or "
 	"with its own, '2026-11-28 22:00 Europe/Berlin'"),
-    TEXT("schedule", schedule, "SCHEDULE", "it begins again and again, as a task with this schedule would"),
-    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), NULL, 0, 0, NULL, "ZONE",
-	"time zone of the schedule, such as Europe/Berlin (default UTC)", false},
-    TEXT("note", note, "TEXT", "why: explain and the history repeat it"),
-    TEXT("name", name, "NAME", "what it is called (default: the time)"),
+    CLI_TEXT_ROW(schedule, 0, "SCHEDULE", "it begins again and again, as a task with this schedule would"),
+    CLI_TEXT_ROW(timezone, 'z', "ZONE", "time zone of the schedule, such as Europe/Berlin (default UTC)"),
+    CLI_TEXT_ROW(note, 0, "TEXT", "why: explain and the history repeat it"),
+    CLI_TEXT_ROW(name, 0, "NAME", "what it is called (default: the time)"),
     CLI_LAST_ROW,
 };
 

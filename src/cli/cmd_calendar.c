@@ -13,21 +13,14 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"closed_weekdays", 'w', OPTION_TEXT, offsetof(struct options, closed_weekdays), NULL, 0, 0, NULL,
-	"DAY[,DAY...]", "days of the week that are closed: sat,sun (of a new calendar, the default), or none",
-	false},
-    {"close", 0, OPTION_TEXT, offsetof(struct options, close), NULL, 0, 0, NULL, "DAY[..DAY]",
-	"closes a day such as 2026-12-25, or all from one to another", false},
-    {"open", 0, OPTION_TEXT, offsetof(struct options, open), NULL, 0, 0, NULL, "DAY[..DAY]",
-	"opens days, although their weekday is closed", false},
-    {"note", 0, OPTION_TEXT, offsetof(struct options, note), NULL, 0, 0, NULL, "TEXT",
-	"why, for --close and --open: the history repeats it", false},
-    {"forget", 0, OPTION_TEXT, offsetof(struct options, forget), NULL, 0, 0, NULL, "DAY[..DAY]",
-	"these days are as their weekday says again", false},
-    {"delete", 0, OPTION_FLAG, offsetof(struct options, delete), NULL, 0, 0, NULL, NULL,
-	"delete the calendar; refused while tasks use it", false},
+    CLI_COMMON_ROWS,
+    CLI_TEXT_ROW(closed_weekdays, 'w', "DAY[,DAY...]",
+	"days of the week that are closed: sat,sun (of a new calendar, the default), or none"),
+    CLI_TEXT_ROW(close, 0, "DAY[..DAY]", "closes a day such as 2026-12-25, or all from one to another"),
+    CLI_TEXT_ROW(open, 0, "DAY[..DAY]", "opens days, although their weekday is closed"),
+    CLI_TEXT_ROW(note, 0, "TEXT", "why, for --close and --open: the history repeats it"),
+    CLI_TEXT_ROW(forget, 0, "DAY[..DAY]", "these days are as their weekday says again"),
+    CLI_FLAG_ROW(delete, 0, "delete the calendar; refused while tasks use it"),
     CLI_LAST_ROW,
 };
 

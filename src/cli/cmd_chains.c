@@ -12,12 +12,11 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "200", 1, 1e6, NULL, "N",
-	"show at most this many links", false},
-    {"run", 'r', OPTION_INT, offsetof(struct options, run), "0", 0, 1e18, NULL, "N",
-	"draw this run of a chain, even a past one: chain_id in pgrab.chain_runs", false},
+    CLI_COMMON_ROWS,
+    {"limit", 'l', OPTION_INT, offsetof(struct options, limit), "N", "show at most this many links", "200", 1,
+	1e6},
+    {"run", 'r', OPTION_INT, offsetof(struct options, run), "N",
+	"draw this run of a chain, even a past one: chain_id in pgrab.chain_runs", "0", 0, 1e18},
     CLI_LAST_ROW,
 };
 

@@ -14,12 +14,10 @@ struct all_options {
 	bool all;
 };
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
 static const struct option_key all_keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"all", 'a', OPTION_FLAG, offsetof(struct all_options, all), NULL, 0, 0, NULL, NULL,
-	"the switch for all tasks, on all nodes", false},
+    CLI_COMMON_ROWS,
+    {"all", 'a', OPTION_FLAG, offsetof(struct all_options, all), NULL,
+	"the switch for all tasks, on all nodes"},
     CLI_LAST_ROW,
 };
 
@@ -72,11 +70,10 @@ run_adopt(struct cli *c)
 	return cli_list(c, "cli_adopt", 0, NULL, "");
 }
 
-#define CONTROL_ROW(word, what)                                                                 \
-	{                                                                                       \
-		.name = word, .group = GROUP_DO, .usage = "TASK... [OPTIONS]", .summary = what, \
-		.options = keys, .options_size = sizeof(struct cli_common), .min_operands = 1,  \
-		.max_operands = TASKS_MAX, .exec = run_control,                                 \
+#define CONTROL_ROW(word, what)                                                                     \
+	{                                                                                           \
+		.name = word, .group = GROUP_DO, .usage = "TASK... [OPTIONS]", .summary = what,     \
+		CLI_ONLY_COMMON, .min_operands = 1, .max_operands = TASKS_MAX, .exec = run_control, \
 	}
 
 #define ALL_ROW(word, what)                                                                                 \
@@ -95,8 +92,7 @@ const struct command cmd_adopt = {.name = "adopt",
     .details =
 	"If a node finds its database on another server, or with another OID, than the first node did, all\n"
 	"tasks are paused, because the original may still run them. This command lets them run here.",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .exec = run_adopt};
 const struct command cmd_retry =
     CONTROL_ROW("retry", "start parked tasks again at once, with all their attempts");

@@ -12,8 +12,7 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
+    CLI_COMMON_ROWS,
     CLI_SINCE_ROW,
     CLI_LIMIT_ROW,
     CLI_LAST_ROW,

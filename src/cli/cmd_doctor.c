@@ -1,8 +1,6 @@
 /* pgrab doctor */
 #include "cli/commands.h"
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
-
 static bool
 all_ok(const PGresult *r)
 {
@@ -31,7 +29,6 @@ const struct command cmd_doctor = {
     .summary = "check the server, the nodes and the tasks, and say what to do",
     .details =
 	"The exit status is 1 if anything needs to be fixed; with --json it is 0, and the reader decides.",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .exec = run_doctor,
 };

@@ -11,16 +11,12 @@ struct options {
 };
 
 static const struct option_key drain_keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"wait", 'w', OPTION_FLAG, offsetof(struct options, wait), NULL, 0, 0, NULL, NULL,
-	"wait until nothing runs there any more", false},
-    {"timeout", 't', OPTION_DURATION, offsetof(struct options, timeout_us), "1h", 0, 3.2e13, NULL, "TIME",
-	"with --wait: give up after this time; the node stays drained", false},
+    CLI_COMMON_ROWS,
+    CLI_FLAG_ROW(wait, 'w', "wait until nothing runs there any more"),
+    {"timeout", 't', OPTION_DURATION, offsetof(struct options, timeout_us), "TIME",
+	"with --wait: give up after this time; the node stays drained", "1h", 0, 3.2e13},
     CLI_LAST_ROW,
 };
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
-
 static int
 run_drain(struct cli *c)
 {
@@ -59,8 +55,7 @@ const struct command cmd_undrain = {
     .group = GROUP_NODES,
     .usage = "NODE [OPTIONS]",
     .summary = "let a drained node take tasks again",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .min_operands = 1,
     .max_operands = 1,
     .exec = run_undrain,

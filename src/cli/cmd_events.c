@@ -11,12 +11,9 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"task", 't', OPTION_TEXT, offsetof(struct options, task), NULL, 0, 0, NULL, "TASK",
-	"only what was done to this task: its id, key or name", false},
-    {"role", 0, OPTION_TEXT, offsetof(struct options, role), NULL, 0, 0, NULL, "ROLE",
-	"only what this role did", false},
+    CLI_COMMON_ROWS,
+    CLI_TEXT_ROW(task, 't', "TASK", "only what was done to this task: its id, key or name"),
+    CLI_TEXT_ROW(role, 0, "ROLE", "only what this role did"),
     CLI_SINCE_ROW,
     CLI_LIMIT_ROW,
     CLI_LAST_ROW,

@@ -1,8 +1,6 @@
 /* pgrab explain */
 #include "cli/commands.h"
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
-
 static int
 run_explain(struct cli *c)
 {
@@ -20,8 +18,7 @@ const struct command cmd_explain = {
     .details =
 	"The function pgrab.explain(). TASK is an id, a key or a name. The verdicts are ok, waits (time or\n"
 	"others will resolve it) and blocked (it needs you, and the detail says what to do).",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .min_operands = 1,
     .max_operands = 1,
     .exec = run_explain,

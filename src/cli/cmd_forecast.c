@@ -13,13 +13,11 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
+    CLI_COMMON_ROWS,
     CLI_LIMIT_ROW,
-    {"load", 0, OPTION_FLAG, offsetof(struct options, load), NULL, 0, 0, NULL, NULL,
-	"show how many runs that makes at once, by buckets of time, and which tasks clash", false},
-    {"bucket", 0, OPTION_DURATION, offsetof(struct options, bucket_us), "1h", 1e6, 2.6e12, NULL, "TIME",
-	"with --load: how long a bucket is", false},
+    CLI_FLAG_ROW(load, 0, "show how many runs that makes at once, by buckets of time, and which tasks clash"),
+    {"bucket", 0, OPTION_DURATION, offsetof(struct options, bucket_us), "TIME",
+	"with --load: how long a bucket is", "1h", 1e6, 2.6e12},
     CLI_LAST_ROW,
 };
 

@@ -23,28 +23,22 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "UTC", 0, 0, NULL, "ZONE",
-	"time zone of schedules that do not name one, such as Europe/Berlin", false},
-    {"source", 0, OPTION_TEXT, offsetof(struct options, source), NULL, 0, 0, NULL, "SOURCE",
-	"source of the tasks (default: crontab, pg_cron, pg_timetable or systemd)", false},
-    {"system", 0, OPTION_FLAG, offsetof(struct options, system), NULL, 0, 0, NULL, NULL,
-	"the crontab names a user before each command, as in /etc/crontab", false},
-    {"database", 0, OPTION_TEXT, offsetof(struct options, database), NULL, 0, 0, NULL, "NAME",
-	"of pg_cron: the jobs of this database (default: the one that SOURCE connects to)", false},
-    {"role", 0, OPTION_TEXT, offsetof(struct options, role), NULL, 0, 0, NULL, "ROLE",
-	"of pg_cron: only the jobs of this role", false},
-    {"user", 0, OPTION_TEXT, offsetof(struct options, user), NULL, 0, 0, NULL, "USER",
-	"of a crontab: whose it is (default: yours); with --system: only the jobs of this user", false},
-    {"calendar", 0, OPTION_TEXT, offsetof(struct options, calendar), NULL, 0, 0, NULL, "NAME",
+    CLI_COMMON_ROWS,
+    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "ZONE",
+	"time zone of schedules that do not name one, such as Europe/Berlin", "UTC"},
+    CLI_TEXT_ROW(
+	source, 0, "SOURCE", "source of the tasks (default: crontab, pg_cron, pg_timetable or systemd)"),
+    CLI_FLAG_ROW(system, 0, "the crontab names a user before each command, as in /etc/crontab"),
+    CLI_TEXT_ROW(database, 0, "NAME",
+	"of pg_cron: the jobs of this database (default: the one that SOURCE connects to)"),
+    CLI_TEXT_ROW(role, 0, "ROLE", "of pg_cron: only the jobs of this role"),
+    CLI_TEXT_ROW(user, 0, "USER",
+	"of a crontab: whose it is (default: yours); with --system: only the jobs of this user"),
+    CLI_TEXT_ROW(calendar, 0, "NAME",
 	"of an iCalendar file: which calendar its days are closed in (default: what the file is called in "
-	"itself, else holidays)",
-	false},
-    {"apply", 0, OPTION_FLAG, offsetof(struct options, apply), NULL, 0, 0, NULL, NULL,
-	"apply the tasks instead of printing the file", false},
-    {"dry_run", 'n', OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
-	"with --apply: show what would change, but change nothing", false},
+	"itself, else holidays)"),
+    CLI_FLAG_ROW(apply, 0, "apply the tasks instead of printing the file"),
+    CLI_FLAG_ROW(dry_run, 'n', "with --apply: show what would change, but change nothing"),
     CLI_LAST_ROW,
 };
 

@@ -1,6 +1,5 @@
 /* pgrab late, pgrab failing: what a person looks at first. */
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -14,8 +13,7 @@ struct options {
 	char *config;
 };
 
-static const struct option_key keys[] = {
-    CLI_DSN_ROW, CLI_JSON_ROW, CLI_LIMIT_ROW, CLI_ALL_ROWS, CLI_LAST_ROW};
+static const struct option_key keys[] = {CLI_COMMON_ROWS, CLI_LIMIT_ROW, CLI_ALL_ROWS, CLI_LAST_ROW};
 
 /* The limit is the first parameter of both texts; late has a second one, the length of names. */
 static int

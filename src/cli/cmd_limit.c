@@ -11,18 +11,15 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"max_running", 'm', OPTION_TEXT, offsetof(struct options, max_running), NULL, 0, 0, NULL, "N",
-	"how many of its tasks may run at once; 0 stops them; none: unlimited", false},
-    {"per_second", 's', OPTION_TEXT, offsetof(struct options, per_second), NULL, 0, 0, NULL, "N",
-	"how many may start within a second, 0.1 is one in ten seconds; none: unlimited", false},
-    {"break_after", 'b', OPTION_TEXT, offsetof(struct options, break_after), NULL, 0, 0, NULL, "N",
-	"after N failures in a row nothing starts for a while, then one run to try; none: never", false},
-    {"break_for", 0, OPTION_TEXT, offsetof(struct options, break_for), NULL, 0, 0, NULL, "TIME",
-	"how long that while is; without it a minute", false},
-    {"delete", 0, OPTION_FLAG, offsetof(struct options, delete), NULL, 0, 0, NULL, NULL,
-	"delete the limit; its tasks go on without one", false},
+    CLI_COMMON_ROWS,
+    CLI_TEXT_ROW(
+	max_running, 'm', "N", "how many of its tasks may run at once; 0 stops them; none: unlimited"),
+    CLI_TEXT_ROW(per_second, 's', "N",
+	"how many may start within a second, 0.1 is one in ten seconds; none: unlimited"),
+    CLI_TEXT_ROW(break_after, 'b', "N",
+	"after N failures in a row nothing starts for a while, then one run to try; none: never"),
+    CLI_TEXT_ROW(break_for, 0, "TIME", "how long that while is; without it a minute"),
+    CLI_FLAG_ROW(delete, 0, "delete the limit; its tasks go on without one"),
     CLI_LAST_ROW,
 };
 

@@ -23,10 +23,8 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"follow", 'f', OPTION_FLAG, offsetof(struct options, follow), NULL, 0, 0, NULL, NULL,
-	"follow the run until it ends; exit status 0 if it succeeded", false},
+    CLI_COMMON_ROWS,
+    CLI_FLAG_ROW(follow, 'f', "follow the run until it ends; exit status 0 if it succeeded"),
     CLI_LAST_ROW,
 };
 

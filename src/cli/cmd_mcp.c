@@ -9,8 +9,7 @@ struct options {
 
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
-    {"allow_writes", 0, OPTION_FLAG, offsetof(struct options, allow_writes), NULL, 0, 0, NULL, NULL,
-	"with the tools pause, resume, retry and cancel", false},
+    CLI_FLAG_ROW(allow_writes, 0, "with the tools pause, resume, retry and cancel"),
     CLI_LAST_ROW,
 };
 

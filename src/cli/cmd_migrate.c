@@ -18,20 +18,15 @@ struct options {
 
 static const struct option_key keys[] = {
     CLI_DSN_ROW,
-    {"status", 0, OPTION_FLAG, offsetof(struct options, status), NULL, 0, 0, NULL, NULL,
-	"only say what is installed", false},
-    {"check", 0, OPTION_FLAG, offsetof(struct options, check), NULL, 0, 0, NULL, NULL,
+    CLI_FLAG_ROW(status, 0, "only say what is installed"),
+    CLI_FLAG_ROW(check, 0,
 	"only say whether this program can work with the installed schema: exit status 0, or 1 if migrate "
-	"must run or a newer program is needed",
-	false},
-    {"dry_run", 0, OPTION_FLAG, offsetof(struct options, dry_run), NULL, 0, 0, NULL, NULL,
-	"only say what would be done", false},
-    {"force", 0, OPTION_FLAG, offsetof(struct options, force), NULL, 0, 0, NULL, NULL,
-	"replace views and functions even if they have not changed", false},
-    {"roles", 0, OPTION_FLAG, offsetof(struct options, roles), NULL, 0, 0, NULL, NULL,
-	"from now on separate roles own, run, submit, operate and read; see docs/security.md", false},
-    {"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, 0, 0, NULL, NULL,
-	"with --status: print JSON", false},
+	"must run or a newer program is needed"),
+    CLI_FLAG_ROW(dry_run, 0, "only say what would be done"),
+    CLI_FLAG_ROW(force, 0, "replace views and functions even if they have not changed"),
+    CLI_FLAG_ROW(
+	roles, 0, "from now on separate roles own, run, submit, operate and read; see docs/security.md"),
+    {"json", 0, OPTION_FLAG, offsetof(struct cli_common, json), NULL, "with --status: print JSON"},
     CLI_LAST_ROW,
 };
 

@@ -14,19 +14,16 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "UTC", 0, 0, NULL, "ZONE",
-	"time zone of the schedule, such as Europe/Berlin", false},
-    {"after", 'a', OPTION_TEXT, offsetof(struct options, after), NULL, 0, 0, NULL, "TIME",
+    CLI_COMMON_ROWS,
+    {"timezone", 'z', OPTION_TEXT, offsetof(struct options, timezone), "ZONE",
+	"time zone of the schedule, such as Europe/Berlin", "UTC"},
+    CLI_TEXT_ROW(after, 'a', "TIME",
 	"show fires after this time, in any form that PostgreSQL accepts; UTC unless it names a zone "
-	"(default now)",
-	false},
-    {"calendar", 0, OPTION_TEXT, offsetof(struct options, calendar), NULL, 0, 0, NULL, "NAME",
-	"only on the open days of this calendar", false},
-    {"on_closed", 0, OPTION_TEXT, offsetof(struct options, on_closed), "skip", 0, 0, NULL, "WORD",
-	"what happens to a fire on a closed day: skip; next, previous: it moves to that open day", false},
-    {"count", 'n', OPTION_INT, offsetof(struct options, count), "5", 1, 1000, NULL, "N", "how many", false},
+	"(default now)"),
+    CLI_TEXT_ROW(calendar, 0, "NAME", "only on the open days of this calendar"),
+    {"on_closed", 0, OPTION_TEXT, offsetof(struct options, on_closed), "WORD",
+	"what happens to a fire on a closed day: skip; next, previous: it moves to that open day", "skip"},
+    {"count", 'n', OPTION_INT, offsetof(struct options, count), "N", "how many", "5", 1, 1000},
     CLI_LAST_ROW,
 };
 

@@ -12,10 +12,9 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"check", 0, OPTION_FLAG, offsetof(struct options, check), NULL, 0, 0, NULL, NULL,
-	"print only faults; exit status 1 unless NODE (or, without NODE, any node) is alive", false},
+    CLI_COMMON_ROWS,
+    CLI_FLAG_ROW(
+	check, 0, "print only faults; exit status 1 unless NODE (or, without NODE, any node) is alive"),
     CLI_ALL_ROWS,
     CLI_LAST_ROW,
 };

@@ -14,8 +14,7 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
+    CLI_COMMON_ROWS,
     CLI_TEXT_ROW(task, 't', "TASK", "only of this task: its id, key or name"),
     CLI_TEXT_ROW(name, 'n', "NAME", "only of tasks that had this name (% and _ as in LIKE)"),
     CLI_TEXT_ROW(key, 0, "KEY", "only of tasks that had this key (% and _ as in LIKE)"),
@@ -26,11 +25,10 @@ static const struct option_key keys[] = {
     CLI_TEXT_ROW(until, 0, "TIME", "that ended before this"),
     CLI_TEXT_ROW(started_since, 0, "TIME", "that started at or after this"),
     CLI_TEXT_ROW(started_until, 0, "TIME", "that started before this"),
-    {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "all", 0, 0, run_outcomes_or_all,
-	"OUTCOME",
+    {"outcome", 'o', OPTION_ENUM, offsetof(struct options, outcome), "OUTCOME",
 	"only with this outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed, "
 	"waited, preempted",
-	false},
+	.fallback = "all", .choices = run_outcomes_or_all},
     CLI_LIMIT_ROW,
     CLI_LAST_ROW,
 };

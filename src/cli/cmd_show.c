@@ -10,8 +10,6 @@
 
 #define SPARK_COLUMNS 60
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
-
 static int
 show_json(struct cli *c, const char *const *params)
 {
@@ -184,8 +182,7 @@ const struct command cmd_show = {
     .group = GROUP_LOOK,
     .usage = "TASK [OPTIONS]",
     .summary = "show all about one task: definition, attempts, output, chain, why it is not running",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .min_operands = 1,
     .max_operands = 1,
     .exec = run_show,

@@ -1,8 +1,6 @@
 /* pgrab signal, resolve: what a task waits for, from a person. */
 #include "cli/commands.h"
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
-
 static int
 run_signal(struct cli *c)
 {
@@ -31,8 +29,7 @@ const struct command cmd_signal = {
 	"The function pgrab.signal(). A task with wait_for starts only after this signal, in each of its\n"
 	"fires; the first of a name counts. Its run gets what is sent with it.\n"
 	"  pgrab signal release approved '{\"by\": \"ann\"}'",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .min_operands = 2,
     .max_operands = 3,
     .exec = run_signal,
@@ -49,8 +46,7 @@ const struct command cmd_resolve = {
 	"failed, and TEXT says why; then it is tried again like any failure. pgrab cancel gives it up.\n"
 	"  pgrab resolve thumbnails succeeded '{\"thumbnails\": 21}'\n"
 	"  pgrab resolve thumbnails failed 'out of paper'",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .min_operands = 2,
     .max_operands = 3,
     .exec = run_resolve,

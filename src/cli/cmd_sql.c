@@ -15,11 +15,11 @@ struct options {
 
 static const struct option_key keys[] = {
     CLI_SCHEMA_ROW,
-    {"from", 0, OPTION_INT, offsetof(struct options, from), "0", 0, 9999, NULL, "N",
-	"only what is missing in a schema that already has migration N (see pgrab migrate --status)", false},
-    {"roles", 0, OPTION_FLAG, offsetof(struct options, roles), NULL, 0, 0, NULL, NULL,
-	"only the roles that `pgrab migrate --roles` would create, to be run by a role that may create them",
-	false},
+    {"from", 0, OPTION_INT, offsetof(struct options, from), "N",
+	"only what is missing in a schema that already has migration N (see pgrab migrate --status)", "0", 0,
+	9999},
+    CLI_FLAG_ROW(roles, 0,
+	"only the roles that `pgrab migrate --roles` would create, to be run by a role that may create them"),
     CLI_LAST_ROW,
 };
 

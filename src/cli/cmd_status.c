@@ -17,7 +17,7 @@ struct options {
 	char *config;
 };
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_ALL_ROWS, CLI_LAST_ROW};
+static const struct option_key keys[] = {CLI_COMMON_ROWS, CLI_ALL_ROWS, CLI_LAST_ROW};
 
 static const char *
 field(const PGresult *r, const char *name)

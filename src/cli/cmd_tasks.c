@@ -16,11 +16,10 @@ static const char *const statuses[] = {
     "all", "waiting", "scheduled", "claimed", "running", "parked", "done", "cancelled", "skipped", NULL};
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"status", 's', OPTION_ENUM, offsetof(struct options, status), "all", 0, 0, statuses, "STATUS",
+    CLI_COMMON_ROWS,
+    {"status", 's', OPTION_ENUM, offsetof(struct options, status), "STATUS",
 	"only with this status: waiting, scheduled, claimed, running, parked, done, cancelled, skipped",
-	false},
+	.fallback = "all", .choices = statuses},
     CLI_TEXT_ROW(kind, 'k', "KIND", "only of this kind: sql, shell, ..."),
     CLI_TEXT_ROW(name, 'n', "NAME", "only of this name (% and _ as in LIKE)"),
     CLI_TEXT_ROW(key, 0, "KEY", "only of this key (% and _ as in LIKE)"),

@@ -32,12 +32,10 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"interval", 'i', OPTION_DURATION, offsetof(struct options, interval_us), "1s", 1e5, 3.6e9, NULL, "TIME",
-	"between two frames", false},
-    {"once", '1', OPTION_FLAG, offsetof(struct options, once), NULL, 0, 0, NULL, NULL,
-	"print one frame and exit (implied by --json or no terminal)", false},
+    CLI_COMMON_ROWS,
+    {"interval", 'i', OPTION_DURATION, offsetof(struct options, interval_us), "TIME", "between two frames",
+	"1s", 1e5, 3.6e9},
+    CLI_FLAG_ROW(once, '1', "print one frame and exit (implied by --json or no terminal)"),
     CLI_ALL_ROWS,
     CLI_LAST_ROW,
 };

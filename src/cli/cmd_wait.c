@@ -50,10 +50,9 @@ struct options {
 };
 
 static const struct option_key keys[] = {
-    CLI_DSN_ROW,
-    CLI_JSON_ROW,
-    {"timeout", 't', OPTION_DURATION, offsetof(struct options, timeout_us), "1h", 0, 3.2e13, NULL, "TIME",
-	"give up after this time", false},
+    CLI_COMMON_ROWS,
+    {"timeout", 't', OPTION_DURATION, offsetof(struct options, timeout_us), "TIME", "give up after this time",
+	"1h", 0, 3.2e13},
     CLI_LAST_ROW,
 };
 

@@ -1,8 +1,6 @@
 /* pgrab waits */
 #include "cli/commands.h"
 
-static const struct option_key keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
-
 static int
 run_waits(struct cli *c)
 {
@@ -15,7 +13,6 @@ const struct command cmd_waits = {
     .usage = "[OPTIONS]",
     .summary = "list what waits for a signal, an answer or members, the longest wait first",
     .details = "The view pgrab.waits. See pgrab signal, pgrab resolve and pgrab seal.",
-    .options = keys,
-    .options_size = sizeof(struct cli_common),
+    CLI_ONLY_COMMON,
     .exec = run_waits,
 };

@@ -6,13 +6,11 @@
 #include "cli/cli.h"
 #include "node/settings/settings.h"
 
-static const struct option_key common_keys[] = {CLI_DSN_ROW, CLI_JSON_ROW, CLI_LAST_ROW};
-
 /* Does every command have it, with the same meaning? */
 static bool
 is_common(const struct option_key *k)
 {
-	const struct option_key *common = option_find(common_keys, k->name);
+	const struct option_key *common = option_find(cli_common_keys, k->name);
 
 	return common != NULL && strcmp(common->help, k->help) == 0;
 }
@@ -118,7 +116,7 @@ page_program(struct buf *out)
 	manual_paragraph(out, "TASK is the id, the key or the name of a task; a name that several tasks "
 			      "share is refused with the list of them.");
 	manual_section(out, "COMMON OPTIONS");
-	for (const struct option_key *k = common_keys; k->name != NULL; k++)
+	for (const struct option_key *k = cli_common_keys; k->name != NULL; k++)
 		put_option(out, k);
 	put_commands(out);
 	put_environment(out);
