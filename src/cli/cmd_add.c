@@ -22,7 +22,7 @@ struct options {
 	char *priority, *timeout, *max_attempts, *backoff, *backoff_max, *delivery, *require, *limit;
 	char *batch, *wait_for, *wait_timeout, *signal_by, *traceparent;
 	char *source, *on_failure, *expect_within, *slow_after, *stall_after, *keep;
-	char *prefer, *failover_after, *share_key;
+	char *prefer, *failover_after, *share_key, *slots;
 	bool paused, preemptible;
 };
 
