@@ -143,7 +143,7 @@ enqueue(const struct log_text *t)
 {
 	bool running;
 
-	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
+	WITH_LOCK(&queue.lock);
 	running = queue.running;
 	if (running && queue.len + t->len <= HALF_BYTES && queue.dropped == 0) {
 		memcpy(queue.half[queue.filling] + queue.len, t->text, t->len);
@@ -155,7 +155,6 @@ enqueue(const struct log_text *t)
 		queue.dropped++;
 		atomic_fetch_add(&queue.dropped_ever, 1);
 	}
-	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
 	return running;
 }
 
@@ -280,10 +279,9 @@ log_dropped(void)
 void
 log_flush(void)
 {
-	PTHREAD_OK(pthread_mutex_lock(&queue.lock));
+	WITH_LOCK(&queue.lock);
 	if (queue.running)
 		(void)await_empty();
-	PTHREAD_OK(pthread_mutex_unlock(&queue.lock));
 }
 
 void

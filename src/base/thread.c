@@ -104,6 +104,19 @@ lock_init(pthread_mutex_t *lock)
 	PTHREAD_OK(pthread_mutexattr_destroy(&attr));
 }
 
+pthread_mutex_t *
+lock_enter(pthread_mutex_t *lock)
+{
+	PTHREAD_OK(pthread_mutex_lock(lock));
+	return lock;
+}
+
+void
+lock_leave(pthread_mutex_t **held)
+{
+	PTHREAD_OK(pthread_mutex_unlock(*held));
+}
+
 void
 gate_init(struct gate *g)
 {
@@ -122,10 +135,9 @@ gate_fini(struct gate *g)
 static void
 raise_flag(struct gate *g, bool *flag)
 {
-	PTHREAD_OK(pthread_mutex_lock(&g->lock));
+	WITH_LOCK(&g->lock);
 	*flag = true;
 	PTHREAD_OK(pthread_cond_broadcast(&g->cond));
-	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
 }
 
 void
@@ -143,12 +155,8 @@ gate_stop(struct gate *g)
 bool
 gate_stopped(struct gate *g)
 {
-	bool stopped;
-
-	PTHREAD_OK(pthread_mutex_lock(&g->lock));
-	stopped = g->stopped;
-	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
-	return stopped;
+	WITH_LOCK(&g->lock);
+	return g->stopped;
 }
 
 enum gate_wake
@@ -156,7 +164,7 @@ gate_wait(struct gate *g, int64_t until_us)
 {
 	enum gate_wake wake = GATE_TIME;
 
-	PTHREAD_OK(pthread_mutex_lock(&g->lock));
+	WITH_LOCK(&g->lock);
 	while (!g->stopped && !g->rung && clock_wait(&g->cond, &g->lock, until_us))
 		;
 	if (g->stopped)
@@ -164,19 +172,14 @@ gate_wait(struct gate *g, int64_t until_us)
 	else if (g->rung)
 		wake = GATE_RUNG;
 	g->rung = false;
-	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
 	return wake;
 }
 
 bool
 gate_pause(struct gate *g, int64_t until_us)
 {
-	bool stopped;
-
-	PTHREAD_OK(pthread_mutex_lock(&g->lock));
+	WITH_LOCK(&g->lock);
 	while (!g->stopped && clock_wait(&g->cond, &g->lock, until_us))
 		;
-	stopped = g->stopped;
-	PTHREAD_OK(pthread_mutex_unlock(&g->lock));
-	return !stopped;
+	return !g->stopped;
 }

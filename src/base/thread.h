@@ -34,6 +34,11 @@ void one_thread_leave(struct one_thread *o); /* owned by nobody until the next o
 bool one_thread_is_me(const struct one_thread *o);
 void lock_init(pthread_mutex_t *lock);
 
+/* From here to the end of the scope the calling thread holds this lock. */
+#define WITH_LOCK(lock) pthread_mutex_t *lock_held AUTO(lock_leave) = lock_enter(lock)
+pthread_mutex_t *lock_enter(pthread_mutex_t *lock);
+void lock_leave(pthread_mutex_t **held);
+
 #define ASSERT_MINE(o) assert(one_thread_is_me(o))
 #ifndef NDEBUG
 #define ASSERT_LOCKED(lock) assert(pthread_mutex_lock(lock) == EDEADLK)

@@ -5,7 +5,6 @@
  * from now.  An event with a time, or with any other rule, says nothing about whole days: it is named and
  * left out.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

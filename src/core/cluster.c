@@ -185,29 +185,23 @@ cluster_slot_fini(struct cluster_slot *s)
 void
 cluster_slot_set(struct cluster_slot *s, struct cluster *c)
 {
-	PTHREAD_OK(pthread_mutex_lock(&s->lock));
+	WITH_LOCK(&s->lock);
 	unref(s, s->current);
 	s->current = c;
-	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
 }
 
 struct cluster *
 cluster_slot_get(struct cluster_slot *s)
 {
-	struct cluster *c;
-
-	PTHREAD_OK(pthread_mutex_lock(&s->lock));
-	c = s->current;
-	if (c != NULL)
-		c->refs++;
-	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
-	return c;
+	WITH_LOCK(&s->lock);
+	if (s->current != NULL)
+		s->current->refs++;
+	return s->current;
 }
 
 void
 cluster_put(struct cluster_slot *s, struct cluster *c)
 {
-	PTHREAD_OK(pthread_mutex_lock(&s->lock));
+	WITH_LOCK(&s->lock);
 	unref(s, c);
-	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
 }

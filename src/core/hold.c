@@ -89,7 +89,7 @@ holds_take_over(struct holds *hs, int64_t incarnation, bool doubted, int64_t *ou
 {
 	size_t taken = 0, kept = 0;
 
-	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
+	WITH_LOCK(&hs->lock);
 	for (size_t i = 0; i < hs->n_over; i++) {
 		if (hs->over[i].incarnation != incarnation)
 			continue;
@@ -99,19 +99,17 @@ holds_take_over(struct holds *hs, int64_t incarnation, bool doubted, int64_t *ou
 			hs->over[kept++] = hs->over[i];
 	}
 	hs->n_over = kept;
-	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
 	return taken;
 }
 
 void
 holds_give_back(struct holds *hs, int64_t incarnation, bool doubted, const int64_t *batch, size_t n)
 {
-	PTHREAD_OK(pthread_mutex_lock(&hs->lock));
+	WITH_LOCK(&hs->lock);
 	if (hs->n_over + n > hs->room) {
 		hs->room = 2 * (hs->n_over + n) + 64;
 		hs->over = xrealloc(hs->over, hs->room * sizeof *hs->over);
 	}
 	for (size_t i = 0; i < n; i++)
 		hs->over[hs->n_over++] = (struct hold_over){incarnation, batch[i], doubted};
-	PTHREAD_OK(pthread_mutex_unlock(&hs->lock));
 }

@@ -142,12 +142,8 @@ keeper_vouch(struct keeper *k, int64_t node_id, int64_t incarnation)
 pid_t
 keeper_pid(struct keeper *k)
 {
-	pid_t pid;
-
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
-	pid = k->link.pid;
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
-	return pid;
+	WITH_LOCK(&k->lock);
+	return k->link.pid;
 }
 
 int64_t
@@ -181,16 +177,11 @@ keeper_can_switch(void)
 static enum rc
 ask(struct keeper *k, const int fds[WIRE_FD__COUNT], size_t n_fds, uint64_t *life_out, struct err *err)
 {
-	enum rc rc;
-
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	WITH_LOCK(&k->lock);
 	*life_out = k->life;
-	if (k->link.spawn_fd >= 0)
-		rc = wire_send(k->link.spawn_fd, fds, n_fds, err);
-	else
-		rc = err_set(err, RC_AGAIN, "the keeper process was lost, a new one is being started");
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
-	return rc;
+	if (k->link.spawn_fd < 0)
+		return err_set(err, RC_AGAIN, "the keeper process was lost, a new one is being started");
+	return wire_send(k->link.spawn_fd, fds, n_fds, err);
 }
 
 enum rc
@@ -241,20 +232,18 @@ keeper_no_grace(struct keeper *k, int64_t until_us)
 	struct timespec ts = clock_timespec(until_us);
 
 	atomic_store(&k->hurry, true); /* the thread looks every 50 ms while there is something to bury */
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	WITH_LOCK(&k->lock);
 	while (
 	    k->gone + 1 < k->life && pthread_cond_clockwait(&k->changed, &k->lock, CLOCK_MONOTONIC, &ts) == 0)
 		;
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
 }
 
 void
 keeper_await_end(struct keeper *k, uint64_t life)
 {
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	WITH_LOCK(&k->lock);
 	while (k->gone < life && !k->stopped)
 		PTHREAD_OK(pthread_cond_wait(&k->changed, &k->lock));
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
 }
 
 bool

@@ -59,13 +59,11 @@ stands_still(struct keeper *k)
 static struct link
 take_link(struct keeper *k)
 {
-	struct link old;
+	WITH_LOCK(&k->lock);
+	struct link old = k->link;
 
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
-	old = k->link;
 	k->link = LINK_NONE;
 	k->life++;
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
 	return old;
 }
 
@@ -157,10 +155,9 @@ bury(struct keeper *k)
 	if (k->grave_fd >= 0 || !kill_strays(k))
 		return;
 	k->burying = false;
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	WITH_LOCK(&k->lock);
 	k->gone = k->life - 1;
 	PTHREAD_OK(pthread_cond_broadcast(&k->changed));
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
 }
 
 /* The last keeper: it ends its runs when the lifeline is closed, or is lost too. */
@@ -185,10 +182,9 @@ see_off(struct keeper *k)
 		(void)poll(NULL, 0, (int)(BURY_US / US_PER_MS));
 	if (k->burying)
 		log_warn("keeper_left", "hint=\"%s\"", "processes of runs are left that cannot be killed");
-	PTHREAD_OK(pthread_mutex_lock(&k->lock));
+	WITH_LOCK(&k->lock);
 	k->stopped = true;
 	PTHREAD_OK(pthread_cond_broadcast(&k->changed));
-	PTHREAD_OK(pthread_mutex_unlock(&k->lock));
 }
 
 void *

@@ -69,11 +69,10 @@ look(struct doubts *ds, int64_t id)
 
 	if (atomic_load(&ds->count) == 0)
 		return found;
-	PTHREAD_OK(pthread_mutex_lock(&ds->lock));
+	WITH_LOCK(&ds->lock);
 	d = find(ds, id);
 	if (d != NULL)
 		found = *d;
-	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
 	return found;
 }
 
@@ -118,11 +117,10 @@ doubts_drop(struct doubts *ds, int64_t id)
 
 	if (atomic_load(&ds->count) == 0)
 		return;
-	PTHREAD_OK(pthread_mutex_lock(&ds->lock));
+	WITH_LOCK(&ds->lock);
 	d = find(ds, id);
 	if (d != NULL)
 		*d = ds->item[atomic_fetch_sub(&ds->count, 1) - 1];
-	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
 }
 
 /* Returns for how long it is left alone. */
@@ -132,7 +130,7 @@ put_off(struct doubts *ds, int64_t id, unsigned *tries_out)
 	struct doubt *d;
 	int64_t wait_us = WAIT_US;
 
-	PTHREAD_OK(pthread_mutex_lock(&ds->lock));
+	WITH_LOCK(&ds->lock);
 	d = find(ds, id);
 	if (d == NULL)
 		d = make(ds, id);
@@ -141,7 +139,6 @@ put_off(struct doubts *ds, int64_t id, unsigned *tries_out)
 	wait_us = wait_us < WAIT_MAX_US ? wait_us : WAIT_MAX_US;
 	d->next_us = clock_mono_us() + wait_us;
 	*tries_out = ++d->tries;
-	PTHREAD_OK(pthread_mutex_unlock(&ds->lock));
 	return wait_us;
 }
 

@@ -57,11 +57,10 @@ cache_destroy(struct cache **c)
 void
 cache_clear(struct cache *c)
 {
-	PTHREAD_OK(pthread_mutex_lock(&c->lock));
+	WITH_LOCK(&c->lock);
 	c->changes++;
 	for (size_t i = 0; i < ENTRIES; i++)
 		empty(&c->entry[i]);
-	PTHREAD_OK(pthread_mutex_unlock(&c->lock));
 }
 
 /* Each value has its length before it, so that no two questions share a key. */
@@ -102,7 +101,7 @@ look_up(struct cache *c, const char *key, uint64_t *changes_out)
 	PGresult *found = NULL;
 	int64_t now = clock_mono_us();
 
-	PTHREAD_OK(pthread_mutex_lock(&c->lock));
+	WITH_LOCK(&c->lock);
 	*changes_out = c->changes;
 	for (size_t i = 0; i < ENTRIES && found == NULL; i++) {
 		struct entry *e = &c->entry[i];
@@ -110,7 +109,6 @@ look_up(struct cache *c, const char *key, uint64_t *changes_out)
 		if (e->key != NULL && strcmp(e->key, key) == 0 && is_good(e, now))
 			found = copy_of(e->result);
 	}
-	PTHREAD_OK(pthread_mutex_unlock(&c->lock));
 	return found;
 }
 

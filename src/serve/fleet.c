@@ -50,11 +50,10 @@ fleet_note(struct fleet *f, size_t database, const PGresult *r, const char *why)
 	PGresult *copy = r == NULL ? NULL : PQcopyResult(r, PG_COPYRES_ATTRS | PG_COPYRES_TUPLES);
 	char *text = why == NULL ? NULL : xstrdup(why);
 
-	PTHREAD_OK(pthread_mutex_lock(&f->lock));
+	WITH_LOCK(&f->lock);
 	PQclear(k->row);
 	free(k->why);
 	*k = (struct known){copy, text, clock_mono_us()};
-	PTHREAD_OK(pthread_mutex_unlock(&f->lock));
 }
 
 /* The columns of pgrab.overview that fit a table. */
@@ -102,7 +101,7 @@ fleet_rows(struct fleet *f, const struct serve_settings *set_)
 	desc[BEFORE + COLUMNS].name = (char *)"error";
 	if (all == NULL || !PQsetResultAttrs(all, BEFORE + COLUMNS + 1, desc))
 		abort();
-	PTHREAD_OK(pthread_mutex_lock(&f->lock));
+	WITH_LOCK(&f->lock);
 	for (size_t i = 0; i < f->n; i++) {
 		set(all, (int)i, 0, serve_database_name(set_, i));
 		snprintf(path, sizeof path, "%s%s", i == 0 ? "" : "/db/",
@@ -110,6 +109,5 @@ fleet_rows(struct fleet *f, const struct serve_settings *set_)
 		set(all, (int)i, 1, path);
 		put_known(all, (int)i, &f->known[i]);
 	}
-	PTHREAD_OK(pthread_mutex_unlock(&f->lock));
 	return all;
 }

@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "serve/call.h"
 #include "serve/clients.h"
 #include "serve/fleet.h"

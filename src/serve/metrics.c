@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/thread.h"
 #include "base/version.h"
 #include "core/run.h"
@@ -213,7 +212,7 @@ put_runs(struct expose *e, struct metrics *m)
 	static const struct family delay = {
 	    "start_delay_seconds", "histogram", "From the planned time of a fire to its first start"};
 
-	pthread_mutex_lock(&m->lock);
+	WITH_LOCK(&m->lock);
 	expose_family(e, &runs);
 	for (size_t i = 0; i < m->n_kinds; i++) {
 		for (size_t o = 0; o < RUN_OUTCOMES; o++)
@@ -231,7 +230,6 @@ put_runs(struct expose *e, struct metrics *m)
 	}
 	expose_family(e, &delay);
 	put_histogram(e, "start_delay_seconds", NULL, &m->delay);
-	pthread_mutex_unlock(&m->lock);
 }
 
 static void

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/escape.h"
 #include "serve/page.h"
 
 #define LINKS_SHOWN 100

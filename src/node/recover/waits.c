@@ -1,7 +1,6 @@
 /* Waits that are over: the first node sleeps until the next one is, as the server has said, and asks at the
  * latest every minute.  A wait that begins and ends before that rings the doorbell. */
 #include "base/clock.h"
-#include "base/log.h"
 #include "node/context.h"
 #include "node/recover/private.h"
 

@@ -26,16 +26,14 @@ achieved_note(struct node *n, const struct run *r)
 
 	if (!atomic_load_explicit(&a->wanted, memory_order_relaxed) || !(good || bad))
 		return;
-	PTHREAD_OK(pthread_mutex_lock(&a->lock));
+	WITH_LOCK(&a->lock);
 	work_note(&a->work, r->task.kind, good, r->end.at_us - r->begun_us);
-	PTHREAD_OK(pthread_mutex_unlock(&a->lock));
 }
 
 void
 achieved_take(struct achieved *a, double keep, struct work *out)
 {
-	PTHREAD_OK(pthread_mutex_lock(&a->lock));
+	WITH_LOCK(&a->lock);
 	work_fade(&a->work, keep);
 	*out = a->work;
-	PTHREAD_OK(pthread_mutex_unlock(&a->lock));
 }

@@ -40,9 +40,8 @@ live_begin(struct live *v, struct lives *all, struct run *r)
 	saved_begin(&v->saved, all == NULL ? NULL : all->teller, r);
 	if (all == NULL)
 		return;
-	PTHREAD_OK(pthread_mutex_lock(&all->lock));
+	WITH_LOCK(&all->lock);
 	TAILQ_INSERT_TAIL(&all->under_way, v, next);
-	PTHREAD_OK(pthread_mutex_unlock(&all->lock));
 }
 
 static void
@@ -271,17 +270,15 @@ lives_not_shown(struct lives *l, const struct live_key *key)
 {
 	struct live *v;
 
-	PTHREAD_OK(pthread_mutex_lock(&l->lock));
+	WITH_LOCK(&l->lock);
 	if ((v = find(l, key)) != NULL)
 		v->shown = -1;
-	PTHREAD_OK(pthread_mutex_unlock(&l->lock));
 }
 
 void
 lives_not_taken_back(struct lives *l, const struct live_key *ended, size_t n)
 {
-	PTHREAD_OK(pthread_mutex_lock(&l->lock));
+	WITH_LOCK(&l->lock);
 	for (size_t i = 0; i < n; i++)
 		note_ended(l, ended[i]);
-	PTHREAD_OK(pthread_mutex_unlock(&l->lock));
 }

@@ -82,7 +82,7 @@ saved_answer(struct step *step)
 	if (fault != NULL)
 		log_warn("checkpoint", "task=%" PRId64 " error=\"it is not recorded: %s\"", step->id, fault);
 	step_free(step);
-	PTHREAD_OK(pthread_mutex_lock(&s->lock));
+	WITH_LOCK(&s->lock);
 	next = s->next;
 	s->next = NULL;
 	s->under_way = next != NULL;
@@ -90,7 +90,6 @@ saved_answer(struct step *step)
 		send(s, next);
 	else
 		PTHREAD_OK(pthread_cond_signal(&s->idle));
-	PTHREAD_OK(pthread_mutex_unlock(&s->lock));
 }
 
 void

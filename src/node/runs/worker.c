@@ -12,7 +12,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/thread.h"
 #include "node/batch.h"
 #include "node/boss/boss.h"

@@ -11,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "db/dsn.h"
 #include "db/schema.h"
 #include "exec/surroundings.h"
