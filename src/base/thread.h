@@ -35,7 +35,7 @@ bool one_thread_is_me(const struct one_thread *o);
 void lock_init(pthread_mutex_t *lock);
 
 /* From here to the end of the scope the calling thread holds this lock. */
-#define WITH_LOCK(lock) pthread_mutex_t *lock_held AUTO(lock_leave) = lock_enter(lock)
+#define WITH_LOCK(lock) __attribute__((unused)) AUTO(lock_leave) pthread_mutex_t *lock_held = lock_enter(lock)
 pthread_mutex_t *lock_enter(pthread_mutex_t *lock);
 void lock_leave(pthread_mutex_t **held);
 
