@@ -12,6 +12,7 @@ comment on function pgrab_internal.server_life() is
 
 -- Plan: one probe of beat_pkey from the end for each node, so an old snapshot does not make it slower.  The
 -- numbers are those of enum node_count and enum node_gauge in the program.
+-- live: one with nothing in hand beats half as often (idle_beat()), and one late beat is no sign.
 create or replace view pgrab.node as
 select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r.pgrab_version, r.strategy,
   coalesce(o.weight, r.weight) as weight, coalesce(o.labels, r.labels) as labels,
@@ -34,7 +35,8 @@ select r.id, r.name, coalesce(b.incarnation, 0) as incarnation, r.host, r.pid, r
   b.server_life, b.crews, b.doubts,
   nullif(b.gauges[10], -1)::int as cpu_free, nullif(b.gauges[11], -1)::int as memory_free,
   nullif(b.gauges[12], 0)::int as fitness, b.fitness_why, b.work,
-  coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at < r.dead_after, false) as live,
+  coalesce(b.state <> 'down' and statement_timestamp() - b.heartbeat_at
+    < least(3 * r.heartbeat_every + interval '1 s', r.dead_after), false) as live,
   exists (select from pgrab.drained d where d.node_id = r.id) as draining, r.min_priority,
   r.room, r.memory, coalesce(b.gauges[13], 0) as memory_used,
   case when o.node_id is not null then jsonb_strip_nulls(jsonb_build_object(
@@ -154,8 +156,8 @@ comment on column pgrab.node.work is
   'RUNS of a kind (in hundredths; older ones count for less), how many of them succeeded, and how long '
   'successes typically took, in us. Null: its strategy does not ask.';
 comment on column pgrab.node.live is
-  'Has it been heard from lately, by the database''s clock? For readers only: nodes judge each other by '
-  'beat.';
+  'Has it been heard from lately, by the database''s clock: within three of its heartbeats and a second? For '
+  'readers only: nodes judge each other by beat. What it holds is its own until its dead_after.';
 
 create or replace function pgrab_internal.crew_of(n pgrab.node, p_kind text) returns text
 language sql immutable

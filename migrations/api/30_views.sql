@@ -296,8 +296,8 @@ comment on view pgrab.nodes is
   'The nodes and their state. Kinds, labels, weights and more counters: pgrab.node.';
 comment on column pgrab.nodes.name is 'Name of the node.';
 comment on column pgrab.nodes.state is
-  'up, draining (takes no new tasks), down; silent: no heartbeat for its dead_after, but not declared dead '
-  'yet.';
+  'up, draining (takes no new tasks), down; silent: no heartbeat for three times heartbeat_every and a '
+  'second, so others take what is due, but it is not declared dead yet: that comes after its dead_after.';
 comment on column pgrab.nodes.strategy is
   'Which rule it uses to pick tasks; for a file, its name without the folder.';
 comment on column pgrab.nodes.busy is

@@ -78,7 +78,8 @@ begin atomic
   from (select) one left join pgrab.node n on n.id = t.node_id
     left join pgrab.cancel_request c on c.task_id = t.id and c.version = t.version
   union all
-  select 'node', 'waits', 'Its node has died or is silent; others take the task over.', null
+  select 'node', 'waits', 'Its node has died or is silent; others take the task over when it has been silent '
+    'for its dead_after.', null
   where not exists (select from pgrab.node n
     where n.id = t.node_id and n.incarnation = t.incarnation and n.live)
   union all
@@ -705,11 +706,16 @@ begin atomic
     case when c.holds then format('Claimed by %s at %s; it starts when it is due and %s free.', n.name,
         pgrab_internal.cut(t.claimed_at), case when pgrab_internal.takes(t) = '1 slot' then 'a worker is'
           else pgrab_internal.takes(t) || ' are' end)
+      when c.silent then format('Claimed by %s, which is silent; others take it over when it has been for '
+        '%s (its dead_after).', n.name, n.dead_after)
       else 'Claimed by a node that has died; others take it over.' end,
     case when n.id is null then 'claimed by a node that is gone' when c.holds then 'claimed by ' || n.name
-      else format('claimed by %s, which has died', n.name) end
+      else format('claimed by %s, which %s', n.name, case when c.silent then 'is silent' else 'has died' end)
+      end
   from (select) one left join pgrab.node n on n.id = t.node_id
-    cross join lateral (select coalesce(n.incarnation = t.incarnation and n.live, false) as holds) c
+    cross join lateral (
+      select x.own and n.live as holds, x.own and not n.live as silent
+      from (select coalesce(n.incarnation = t.incarnation and n.state <> 'down', false) as own) x) c
   where t.status = 'claimed';
 end;
 comment on function pgrab_internal.explain_claim(pgrab_internal.task) is 'Which node has claimed it.';

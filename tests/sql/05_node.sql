@@ -1,6 +1,6 @@
 -- A node as others see it: what it registered, its last heartbeat, and what operators say instead.
 begin;
-select plan(34);
+select plan(36);
 
 insert into pgrab.registration (id, name, host, pid, pgrab_version, strategy, weight, labels, slots,
   heartbeat_every, dead_after, started_at)
@@ -21,8 +21,14 @@ select is((select array[claims_attempted, claims_won, claims_lost, claims_stolen
     runs_succeeded, runs_failed, stale_finishes, fences, recovered, keepers_lost, log_dropped]
     from pgrab.node),
   '{1,2,3,4,5,6,7,8,9,10,11,12}'::bigint[], 'and its counters');
-update pgrab.beat set heartbeat_at = clock_timestamp() - interval '11 s' where beat = 7;
-select is(pg_temp.n1(), '12 up 2 f', 'who has been silent for its dead_after is not live');
+update pgrab.beat set heartbeat_at = clock_timestamp() - interval '3.5 s' where beat = 7;
+select is(pg_temp.n1(), '12 up 2 t', 'one beat may be late, also of a node that beats half as often');
+update pgrab.beat set heartbeat_at = clock_timestamp() - interval '4.1 s' where beat = 7;
+select is(pg_temp.n1(), '12 up 2 f', 'who has been silent for three heartbeats and a second is not live');
+update pgrab.registration set dead_after = '3 s';
+update pgrab.beat set heartbeat_at = clock_timestamp() - interval '3.1 s' where beat = 7;
+select is(pg_temp.n1(), '12 up 2 f', 'nor for its dead_after');
+update pgrab.registration set dead_after = '10 s';
 update pgrab.beat set heartbeat_at = clock_timestamp(), state = 'down' where beat = 7;
 select is(pg_temp.n1(), '12 down 2 f', 'nor who is down');
 

@@ -89,8 +89,8 @@ select is((select count(*) from pgrab.due), 1::bigint, 'but due');
 select pg_temp.put(1, 'scheduled', '1 minute');
 select pg_temp.node('gone', 1, 'down', '1 s', 0, 8, '{sql}', '{}');
 select is(pg_temp.why(1), 'no node is up', 'a node that is down does not count');
-select pg_temp.node('silent', 2, 'up', '11 s', 0, 8, '{sql}', '{}');
-select is(pg_temp.why(1), 'no node is up; silent: silent', 'nor one that has been silent for its dead_after');
+select pg_temp.node('silent', 2, 'up', '5 s', 0, 8, '{sql}', '{}');
+select is(pg_temp.why(1), 'no node is up; silent: silent', 'nor one that is silent');
 select pg_temp.node('drains', 3, 'draining', '0 s', 0, 8, '{sql}', '{}');
 select is(pg_temp.why(1), 'all nodes are draining', 'a node that drains takes nothing new');
 select pg_temp.node('n1', 4, 'up', '0 s', 1, 8, '{noop,notify}', '{"zone": "eu"}');
@@ -116,7 +116,7 @@ select is((select (d.status, d.node)::text from pgrab.due d), '(claimed,n1)',
 select pg_temp.put(1, 'claimed', '1 minute', 1);
 select is(pg_temp.why(1), 'claimed by gone, which has died', 'claimed by a node that is down');
 select pg_temp.put(1, 'claimed', '1 minute', 2);
-select is(pg_temp.why(1), 'claimed by silent, which has died', 'claimed by a node that is silent');
+select is(pg_temp.why(1), 'claimed by silent, which is silent', 'claimed by a node that is silent');
 update pgrab.task set incarnation = 1 where id = 1;
 select is(pg_temp.why(1), 'claimed by silent, which has died', 'claimed by an incarnation that is no more');
 select pg_temp.put(1, 'claimed', '1 minute', 77);
@@ -200,7 +200,7 @@ select is((select (n.name, n.state, n.strategy, n.busy, n.won, n.lost)::text fro
 select is((select string_agg(n.name || ' ' || n.state, ', ' order by n.name) from pgrab.nodes n),
   'drains draining, gone down, n1 up, n2 up, silent silent',
   'states of nodes; who is not heard of is silent');
-select ok((select n.heartbeat_age from pgrab.nodes n where n.name = 'silent') between '11 s' and '1 minute',
+select ok((select n.heartbeat_age from pgrab.nodes n where n.name = 'silent') between '5 s' and '1 minute',
   'age of the heartbeat');
 update pgrab.node set heartbeat_at = statement_timestamp() + interval '1 minute' where name = 'n2';
 select is((select n.heartbeat_age from pgrab.nodes n where n.name = 'n2'), interval '0',

@@ -1,7 +1,7 @@
 -- explain and forecast: every gate says what holds the task, and what to do.
 begin;
 \ir nodes.inc
-select plan(58);
+select plan(59);
 set local timezone = 'UTC';
 
 create function pg_temp.gate(p_id bigint, p_gate text) returns text language sql as $$
@@ -52,6 +52,10 @@ update pgrab.task set status = 'claimed', due_at = now(), node_id = (select id f
   incarnation = 11, claimed_at = now()
 where id = 1;
 select matches(pg_temp.gate(1, 'claim'), 'ok: Claimed by n1');
+update pgrab.node set heartbeat_at = now() - interval '5 s';
+select is(pg_temp.gate(1, 'claim'), 'waits: Claimed by n1, which is silent; others take it over when it has '
+  'been for 00:00:10 (its dead_after).', 'claimed by a node that is silent');
+update pgrab.node set heartbeat_at = now();
 update pgrab.task set incarnation = 12 where id = 1;
 select matches(pg_temp.gate(1, 'claim'), 'waits: Claimed by a node that has died');
 update pgrab.task set status = 'running', incarnation = 11, started_at = now() where id = 1;

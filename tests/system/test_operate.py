@@ -558,6 +558,18 @@ def test_doctor_says_what_to_do(db, nodes):
     assert run_pgrab("doctor", dsn=db.dsn, check=False).returncode == 1
 
 
+def test_a_node_is_silent_long_before_it_is_dead(db, nodes):
+    frozen = nodes.start("frozen", allow="noop", dead_after="60s")
+    nodes.start("n1", allow="noop")
+    db.wait("select count(*) = 2 from pgrab.nodes where state = 'up'")
+    frozen.stop()
+    db.wait("select state = 'silent' from pgrab.nodes where name = 'frozen'", timeout=15)
+    assert db.one("select nodes_up from pgrab.overview") == 1
+    assert "node frozen has been silent for 00:00" in run_pgrab("status", dsn=db.dsn, check=False).stdout
+    frozen.cont()
+    db.wait("select state = 'up' from pgrab.nodes where name = 'frozen'", timeout=15)
+
+
 def test_doctor_names_the_nodes_that_died_and_are_not_back(db, nodes):
     def dead():
         return {c["name"]: (c["verdict"], c["detail"]) for c in as_json(db, "doctor")}["dead nodes"]
