@@ -425,13 +425,14 @@ def test_runs(db, nodes):
 
 
 def test_nodes(db, nodes):
-    nodes.start("n1", workers=3)
+    nodes.start("n1", workers=3, labels="site=hq,disk=ssd")
     nodes.start("n2").end()
     lines = pgrab(db, "nodes").splitlines()
-    assert lines[0].split() == ["name", "state", "strategy", "busy", "heartbeat_age", "shards", "attempted", "won", "lost", "stolen", "warning", "overridden", "min_priority", "kinds", "handlers"]
+    assert lines[0].split() == ["name", "state", "strategy", "busy", "heartbeat_age", "shards", "attempted", "won", "lost", "stolen", "warning", "overridden", "min_priority", "kinds", "labels", "handlers"]
     assert [line.split()[:2] for line in lines[1:]] == [["n1", "up"], ["n2", "down"]]
     rows = as_json(db, "nodes")
     assert (rows[0]["name"], rows[0]["busy"], rows[0]["state"]) == ("n1", "0/67", "up")
+    assert "disk=ssd,site=hq" in lines[1] and [r["labels"] for r in rows] == ["disk=ssd,site=hq", None]
 
 
 def test_status(db, nodes):

@@ -352,7 +352,7 @@ def test_what_needs_attention_leads_to_where_it_is_shown(db, nodes, serving):
 
 
 def test_what_was_lost_with_a_node_is_counted_and_listed(db, nodes, serving):
-    lost = nodes.start("lost 1".replace(" ", "."), allow="shell")
+    lost = nodes.start("lost 1".replace(" ", "."), allow="shell", labels="site=hq,disk=ssd")
     task = db.add(kind="shell", command="sleep 60", name="importer", max_attempts=1)
     db.wait("select status = 'running' from pgrab.task where id = %s", task)
     lost.kill9()
@@ -366,7 +366,8 @@ def test_what_was_lost_with_a_node_is_counted_and_listed(db, nodes, serving):
     to = "/history?outcome=lost&node=lost.1"
     assert to in wait_until(line, 10, "the node to be told")
     assert "importer" in Visitor(serve).get(to).words
-    assert to in {a.get("href") for tag, a in Visitor(serve).get("/nodes").elements if tag == "a"}
+    page = Visitor(serve).get("/nodes")
+    assert to in {a.get("href") for tag, a in page.elements if tag == "a"} and "disk=ssd,site=hq" in page.words
 
 
 def test_a_missed_fire_is_told_with_its_time_and_why(db, nodes, serving):
