@@ -588,7 +588,8 @@ begin atomic
 end;
 comment on function pgrab_internal.explain_nodes(pgrab_internal.task) is 'Which nodes could run it.';
 
--- Others know nothing of a node that is busy, so they wait for their time, too.
+-- Others know nothing of a node that is busy, so they wait for their time, too.  Lists group by the reason,
+-- so it has no time of day.
 create or replace function pgrab_internal.explain_prefer(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
@@ -597,9 +598,11 @@ begin atomic
     format('%s; %s', m.what, case when o.at <= statement_timestamp() then 'any other may take it by now.'
       else format('others may take it at %s (failover_after).', pgrab_internal.cut(o.at)) end),
     case when o.at > statement_timestamp() and coalesce(p.free, 0) <= 0
-      then format('%s; others may take it at %s', lower(left(m.what, 1)) || substr(m.what, 2),
-        pgrab_internal.cut(o.at)) end
-  from (select t.due_at + coalesce(t.failover_after, '1 minute') as at) o
+      then format('%s; others take it when it is %s late', lower(left(m.what, 1)) || substr(m.what, 2),
+        o.after) end
+  from (
+    select t.due_at + x.after as at, x.after
+    from (select coalesce(t.failover_after, '1 minute') as after) x) o
     cross join lateral (
       select string_agg(n.name, ', ' order by n.name) as names, count(*) filter (where w.full is null) as free
       from pgrab.node n cross join lateral pgrab_tool.room_for(

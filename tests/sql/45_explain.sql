@@ -1,7 +1,7 @@
 -- explain and forecast: every gate says what holds the task, and what to do.
 begin;
 \ir nodes.inc
-select plan(59);
+select plan(61);
 set local timezone = 'UTC';
 
 create function pg_temp.gate(p_id bigint, p_gate text) returns text language sql as $$
@@ -28,6 +28,13 @@ update pgrab.task set require = '{}' where id = 1;
 select is(pg_temp.verdicts(1), null, 'nothing holds it');
 select matches(pg_temp.gate(1, 'node n1'), 'ok: Free: 0 of 4');
 select matches(pg_temp.gate(1, 'owner'), 'belongs to n1');
+insert into pgrab.task (id, kind, run_at, prefer, failover_after) overriding system value
+select n, 'noop', now() - n * interval '1 s', '{"site": "hq"}', '5 min' from generate_series(60, 62) n;
+select is((select string_agg(distinct l.why, '; ') from pgrab.late l where l.id >= 60),
+  'no node that it prefers is up, with labels {"site": "hq"}; others take it when it is 00:05:00 late',
+  'the reason is the same for all, so lists group by it');
+select matches(pg_temp.gate(60, 'preferred nodes'), 'waits: .* others may take it at .* \(failover_after\)');
+delete from pgrab.task where id >= 60;
 select matches(pg_temp.gate(1, 'next look'), 'at the latest after its `poll`');
 update pgrab.node set running = 4;
 select is(pg_temp.verdicts(1), 'node n1 waits', 'a busy node');
