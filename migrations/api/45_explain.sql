@@ -976,7 +976,8 @@ begin atomic
   task as materialized (
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.durations,
       pgrab.shard(t.id) as shard, t.priority, pgrab_internal.band(t.priority) as band, t.slots,
-      pgrab_tool.memory_of(t.kind, t.args) as memory, f.at, f.held_by
+      pgrab_tool.memory_of(t.kind, t.args) as memory, f.at, f.held_by, t.prefer, t.due_at,
+      coalesce(t.failover_after, '1 minute') as failover
     from (
       select d.* from pgrab_tool.due_first(
         statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) d
@@ -997,18 +998,26 @@ begin atomic
     select d.durations, pgrab_tool.usual(d.durations) as usual
     from (select distinct t.durations from task t) d),
   class as materialized (
-    select c.kind, c.owner, c.require, c.band, c.slots, c.memory,
-      pgrab_tool.able(c.kind, c.owner, c.require, c.priority, c.slots, c.memory) as able
+    select c.*, pgrab_tool.able(c.kind, c.owner, c.require, c.priority, c.slots, c.memory) as able,
+      case when c.near @> c.prefer
+          then pgrab_tool.able(c.kind, c.owner, c.near, c.priority, c.slots, c.memory)
+        when c.prefer is not null then '{}' end as preferred
     from (
-      select t.kind, t.owner, t.require, t.band, t.slots, t.memory, min(t.priority) as priority
-      from task t group by 1, 2, 3, 4, 5, 6) c)
-  (select t.at, t.id, t.name, t.kind, t.schedule, case
+      select t.kind, t.owner, t.require, t.band, t.slots, t.memory, t.prefer,
+        t.prefer || t.require as near, min(t.priority) as priority
+      from task t group by 1, 2, 3, 4, 5, 6, 7) c)
+  (select p.at, t.id, t.name, t.kind, t.schedule, case
     when t.held_by is not null then format('(after blackout %s)', t.held_by)
     when c.able = '{}' then '(no node can)'
-    else coalesce(pgrab_internal.likely(c.able, a.n, o.node), '(nobody)') end,
-    t.at + u.usual
+    else coalesce(pgrab_internal.likely(
+      case when c.preferred <> '{}' then c.preferred else c.able end, a.n, o.node), '(nobody)') end,
+    p.at + u.usual
   from task t join class c on c.kind = t.kind and c.owner = t.owner and c.require = t.require
       and c.band = t.band and c.slots = t.slots and c.memory is not distinct from t.memory
+      and c.prefer is not distinct from t.prefer
+    cross join lateral (
+      select case when c.preferred = '{}' and c.able <> '{}' then greatest(statement_timestamp(), t.failover
+        + case when t.at > statement_timestamp() then t.at else t.due_at end) else t.at end as at) p
     left join owner o on o.shard = t.shard left join usual u on u.durations = t.durations
     cross join (
       select count(*) as n from pgrab.node n where n.state = 'up' and n.live) a)
@@ -1025,5 +1034,6 @@ comment on function pgrab.forecast(interval, integer) is
   'Every coming fire within that time, the soonest first, with the node that will probably run it, as of '
   'now. What a blackout holds comes at its end, and what one skips does not come. For @after, which counts '
   'from the end of a run, only the next fire is known; so for what waits for a signal: that fire comes at '
-  'its time, or later, with the signal. ends_at: when it is over if it takes as long as usual; null: it has '
-  'not succeeded before.';
+  'its time, or later, with the signal. While no node is up that a task prefers, it comes failover_after '
+  'after its time, to another. ends_at: when it is over if it takes as long as usual; null: it has not '
+  'succeeded before.';

@@ -1,7 +1,7 @@
 -- explain and forecast: every gate says what holds the task, and what to do.
 begin;
 \ir nodes.inc
-select plan(61);
+select plan(62);
 set local timezone = 'UTC';
 
 create function pg_temp.gate(p_id bigint, p_gate text) returns text language sql as $$
@@ -194,6 +194,21 @@ select is(pg_temp.gate(20, 'owner'),
 select results_eq(
   'select f.task_id, f.node from pgrab.forecast(''1 minute'') f where f.task_id in (20, 23, 24) order by 1',
   $$values (20::bigint, 'n1'), (23, '(no node can)'), (24, 'n2')$$, 'forecast says the same');
+-- the node that it prefers, or another when its time and failover_after are over
+insert into pgrab.task (id, kind, run_at, require, prefer, failover_after) overriding system value values
+  (71, 'noop', now() + interval '10 min', '{}', '{"zone": "us"}', '5 min'),
+  (72, 'noop', now() + interval '10 min', '{}', '{"zone": "mars"}', '5 min'),
+  (73, 'noop', now() - interval '2 min', '{}', '{"zone": "mars"}', null),
+  (74, 'noop', now() - interval '2 min', '{}', '{"zone": "mars"}', '5 min'),
+  (75, 'noop', now() + interval '10 min', '{"zone": "us"}', '{"zone": "mars"}', '5 min');
+select results_eq(
+  $$select f.task_id, f.node, round(extract(epoch from f.fire_at - now()) / 60)
+    from pgrab.forecast('1 hour') f where f.task_id between 71 and 75 order by 1$$,
+  $$values (71::bigint, 'n2', 10::numeric), (72, (select o.node from pgrab.ownership o
+    where o.shard = pgrab.shard(72)), 15), (73, (select o.node from pgrab.ownership o
+    where o.shard = pgrab.shard(73)), 0), (74, (select o.node from pgrab.ownership o
+    where o.shard = pgrab.shard(74)), 3), (75, 'n2', 15)$$,
+  'forecast: who prefers comes to such a node, or later to another');
 
 select * from finish();
 rollback;
