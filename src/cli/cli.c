@@ -127,14 +127,12 @@ cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *p
     const char *nothing)
 {
 	const char *all[LIST_PARAMS_MAX];
-	char text[24];
 
 	assert(n_params < LIST_PARAMS_MAX);
 	for (int i = 0; i < n_params; i++)
 		all[i] = params[i];
 	/* One more than is shown tells whether there are more. */
-	snprintf(text, sizeof text, "%lld", (long long)limit + (c->common->json ? 0 : 1));
-	all[n_params] = text;
+	all[n_params] = NUMBER(limit + (c->common->json ? 0 : 1));
 	return list(c, sql, n_params + 1, all, limit, nothing, NULL);
 }
 

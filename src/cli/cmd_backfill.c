@@ -1,7 +1,6 @@
 /* pgrab backfill */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "cli/commands.h"
 
@@ -26,11 +25,10 @@ run_backfill(struct cli *c)
 {
 	const struct options *o = c->options;
 	struct cli_time from, until;
-	char max_running[24];
 	const char *params[] = {c->operands[0], cli_time(c->operands[1], &from),
-	    cli_time(c->operands[2], &until), max_running, o->overlap ? "t" : "f", o->dry_run ? "t" : "f"};
+	    cli_time(c->operands[2], &until), NUMBER(o->max_running), o->overlap ? "t" : "f",
+	    o->dry_run ? "t" : "f"};
 
-	snprintf(max_running, sizeof max_running, "%lld", (long long)o->max_running);
 	return cli_list(c, "cli_backfill", 6, params, "");
 }
 

@@ -24,15 +24,13 @@ static int
 run_chains(struct cli *c)
 {
 	const struct options *o = c->options;
-	char id[CLI_ID_SIZE], run[24];
-	const char *number[] = {run};
+	char id[CLI_ID_SIZE];
+	const char *run[] = {NUMBER(o->run)};
 	const char *params[] = {c->n_operands > 0 ? id : NULL};
 	int code = c->n_operands > 0 ? cli_task_id(c, c->operands[0], id) : CLI_DONE;
 
-	if (o->run > 0) {
-		snprintf(run, sizeof run, "%lld", (long long)o->run);
-		return cli_list_some(c, "cli_chain_run", 1, number, o->limit, SAYS_NO_RUNS);
-	}
+	if (o->run > 0)
+		return cli_list_some(c, "cli_chain_run", 1, run, o->limit, SAYS_NO_RUNS);
 	return code == CLI_DONE ? cli_list_some(c, "cli_chains", 1, params, o->limit, SAYS_NO_CHAINS) : code;
 }
 

@@ -1,7 +1,6 @@
 /* pgrab late, pgrab failing: what a person looks at first. */
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "cli/all.h"
 #include "cli/commands.h"
@@ -20,10 +19,8 @@ static int
 list(struct cli *c, const char *sql, int n_params, const char *nothing)
 {
 	const struct options *o = c->options;
-	char limit[24];
-	const char *params[] = {limit, "10000"};
+	const char *params[] = {NUMBER(o->limit), "10000"};
 
-	snprintf(limit, sizeof limit, "%lld", (long long)o->limit);
 	if (o->all)
 		return all_list(c, o->config, sql, n_params, params, nothing);
 	return cli_list(c, sql, n_params, params, nothing);

@@ -39,8 +39,8 @@ static int
 run_next(struct cli *c)
 {
 	const struct options *o = c->options;
-	char count[24];
-	const char *params[] = {c->operands[0], o->timezone, o->after, count, o->calendar, o->on_closed};
+	const char *params[] = {
+	    c->operands[0], o->timezone, o->after, NUMBER(o->count), o->calendar, o->on_closed};
 	const char *check[] = {c->operands[0], o->timezone, o->after, o->calendar, o->on_closed};
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_next_check", 5, check, NULL, &c->err);
 
@@ -48,7 +48,6 @@ run_next(struct cli *c)
 		return cli_usage(c->cmd, c->err.text);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
-	snprintf(count, sizeof count, "%lld", (long long)o->count);
 	return cli_list(c, "cli_next", 6, params, "it never fires after that");
 }
 

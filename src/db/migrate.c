@@ -17,7 +17,6 @@
 
 #include "base/alloc.h"
 #include "base/version.h"
-#include "db/number.h"
 #include "db/schema.h"
 #include "db/sql_split.h"
 
@@ -153,7 +152,7 @@ schema_status_read(struct db *db, struct schema_status *out, struct err *err)
 	if (rc != RC_OK || !db_bool(r, 0, 0))
 		goto out; /* SCHEMA_NONE */
 	PQclear(r);
-	number(known, out->known);
+	db_number(known, out->known);
 	rc = db_query(db, sql_text("migrate_status"), 1, params, &r, err);
 	if (rc != RC_OK)
 		goto out;
@@ -249,7 +248,7 @@ apply_numbered(struct migrator *m, const struct sql_file *f)
 	bool new = false;
 	enum rc rc = begin(m);
 
-	number(version, migration_number(f));
+	db_number(version, migration_number(f));
 	if (rc == RC_OK)
 		rc = note(m, sql_text("migrate_note"), 4, params, &new);
 	if (rc == RC_OK)
@@ -329,8 +328,7 @@ report_all(struct migrator *m, const struct schema_status *st)
 	enum rc rc = RC_OK;
 
 	for (const struct sql_file *f = sql_migrations; rc == RC_OK && f->name != NULL; f++) {
-		char version[NUMBER_MAX];
-		const char *params[] = {number(version, migration_number(f))};
+		const char *params[] = {NUMBER(migration_number(f))};
 		bool there = false;
 
 		if (st->state != SCHEMA_NONE)

@@ -154,6 +154,11 @@ const char *db_text(const PGresult *r, int row, int col); /* "" for null; inside
 const char *db_field(const PGresult *r, int row, const char *column);
 double db_field_double(const PGresult *r, int row, const char *column);
 
+/* Numbers as parameters.  NUMBER: the text of v, which lasts as long as the block that this stands in. */
+#define NUMBER_MAX 24
+#define NUMBER(v)  db_number((char[NUMBER_MAX]){0}, v)
+const char *db_number(char *buf, int64_t v); /* into NUMBER_MAX bytes; returns buf */
+
 /* Text of array parameters: '{1,2,3}', '{"a b",NULL}'.  Embedded, all-zero is the empty array. */
 struct pgarray {
 	char *data;

@@ -1,12 +1,21 @@
 /* Fields of a result; see pg.h. */
 #include "db/pg.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 void
 db_clear(PGresult **res)
 {
 	PQclear(*res);
+}
+
+const char *
+db_number(char *buf, int64_t v)
+{
+	snprintf(buf, NUMBER_MAX, "%" PRId64, v);
+	return buf;
 }
 
 int64_t

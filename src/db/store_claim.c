@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "core/args.h"
-#include "db/number.h"
 #include "db/row_lock.h"
 #include "db/sql.h"
 #include "db/store_priv.h"
@@ -79,10 +78,10 @@ claim_query(struct db *db, const char *sql, const struct claim *who, const struc
 	}
 	for (size_t i = 0; i < who->n_over; i++)
 		pgarray_int(&over, who->over[i]);
-	number(node, who->node_id);
-	number(incarnation, who->incarnation);
-	number(batch, hold_batch(who->hold));
-	number(due, who->due_us);
+	db_number(node, who->node_id);
+	db_number(incarnation, who->incarnation);
+	db_number(batch, hold_batch(who->hold));
+	db_number(due, who->due_us);
 	const char *claim_params[] = {pgarray_str(&ids), pgarray_str(&versions), node, incarnation,
 	    who->at_once, batch, pgarray_str(&over), due};
 	const char *held_params[] = {pgarray_str(&ids), pgarray_str(&versions), incarnation};
@@ -159,12 +158,11 @@ store_hold_drop(struct db *db, int64_t incarnation, int64_t *batch, size_t *n, s
 {
 	AUTO_ARRAY struct pgarray batches = {0};
 	AUTO_CLEAR PGresult *res = NULL;
-	char inc[NUMBER_MAX];
 	enum rc rc;
 
 	for (size_t i = 0; i < *n; i++)
 		pgarray_int(&batches, batch[i]);
-	const char *params[] = {number(inc, incarnation), pgarray_str(&batches)};
+	const char *params[] = {NUMBER(incarnation), pgarray_str(&batches)};
 
 	rc = db_query(db, sql_text("hold_drop"), 2, params, &res, err);
 	if (rc == RC_OK) {

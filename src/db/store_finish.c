@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "db/number.h"
 #include "db/row_lock.h"
 #include "db/sql.h"
 #include "db/store_task.h"
@@ -36,11 +35,11 @@ add_cost(struct pgarray *a, const struct run_cost *c)
 		return;
 	}
 	if (c->cpu_us > 0)
-		number(cpu, c->cpu_us);
+		db_number(cpu, c->cpu_us);
 	if (c->memory_bytes > 0)
-		number(memory, c->memory_bytes);
+		db_number(memory, c->memory_bytes);
 	if (c->output_bytes > 0)
-		number(output, c->output_bytes);
+		db_number(output, c->output_bytes);
 	snprintf(text, sizeof text, "(%s%s,%s,%s)", cpu, cpu[0] == '\0' ? "" : "e-6", memory, output);
 	pgarray_text(a, text);
 }
@@ -106,7 +105,6 @@ static enum rc
 finish_here(struct db *db, const struct recorder *who, struct finish *const *f, size_t n, struct err *err)
 {
 	struct pgarray a[A__COUNT] = {0};
-	char node[NUMBER_MAX];
 	AUTO_CLEAR PGresult *res = NULL;
 	size_t asked = 0, costs = 0;
 	enum rc rc = RC_OK;
@@ -120,9 +118,9 @@ finish_here(struct db *db, const struct recorder *who, struct finish *const *f, 
 	}
 	const char *params[] = {pgarray_str(&a[A_ID]), pgarray_str(&a[A_VERSION]),
 	    pgarray_str(&a[A_INCARNATION]), pgarray_str(&a[A_BEGUN]), pgarray_str(&a[A_ENDED]),
-	    pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]),
-	    number(node, who->node_id), who->node, pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR]),
-	    pgarray_str(&a[A_RETRY]), costs == 0 ? NULL : pgarray_str(&a[A_COST])};
+	    pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]), NUMBER(who->node_id),
+	    who->node, pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR]), pgarray_str(&a[A_RETRY]),
+	    costs == 0 ? NULL : pgarray_str(&a[A_COST])};
 
 	if (asked > 0)
 		rc = db_query(db, sql_text("finish"), A__COUNT + 2, params, &res, err);
@@ -207,10 +205,8 @@ enum rc
 store_park(struct db *db, const struct recorder *who, struct finish *f, const char *why, bool history,
     struct err *err)
 {
-	char id[NUMBER_MAX], version[NUMBER_MAX], incarnation[NUMBER_MAX];
-	const char *params[] = {number(id, f->id), number(version, f->version),
-	    number(incarnation, f->incarnation), outcome_name(f->outcome), why, who->node,
-	    history ? "t" : "f"};
+	const char *params[] = {NUMBER(f->id), NUMBER(f->version), NUMBER(f->incarnation),
+	    outcome_name(f->outcome), why, who->node, history ? "t" : "f"};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("park"), 7, params, &res, err);
 
@@ -265,8 +261,7 @@ enum rc
 store_lost(
     struct db *db, int64_t incarnation, struct lost **out, size_t *n_out, int64_t *kept_out, struct err *err)
 {
-	char inc[NUMBER_MAX];
-	const char *params[] = {incarnation == 0 ? NULL : number(inc, incarnation)};
+	const char *params[] = {incarnation == 0 ? NULL : NUMBER(incarnation)};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = end_orphans(db, kept_out, err);
 
@@ -288,7 +283,6 @@ enum rc
 store_recover(struct db *db, const struct recovery *what, struct recovered *out, struct err *err)
 {
 	AUTO_ARRAY struct pgarray only = {0};
-	char inc[NUMBER_MAX];
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
@@ -297,7 +291,7 @@ store_recover(struct db *db, const struct recovery *what, struct recovered *out,
 			pgarray_int(&only, what->only[i].id);
 	}
 	const char *params[] = {
-	    what->by, number(inc, what->incarnation), what->only == NULL ? NULL : pgarray_str(&only)};
+	    what->by, NUMBER(what->incarnation), what->only == NULL ? NULL : pgarray_str(&only)};
 
 	*out = (struct recovered){0};
 	db_within(db, what->within_us);
@@ -314,8 +308,7 @@ enum rc
 store_own(
     struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, size_t *n_out, struct err *err)
 {
-	char inc[NUMBER_MAX], older[NUMBER_MAX];
-	const char *params[] = {number(inc, incarnation), number(older, older_us)};
+	const char *params[] = {NUMBER(incarnation), NUMBER(older_us)};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("own"), 2, params, &res, err);
 
@@ -342,8 +335,7 @@ store_days(struct db *db, struct err *err)
 enum rc
 store_upkeep(struct db *db, int64_t retention_us, struct err *err)
 {
-	char retention[NUMBER_MAX];
-	const char *params[] = {number(retention, retention_us)};
+	const char *params[] = {NUMBER(retention_us)};
 	enum rc rc = store_days(db, err);
 
 	return rc == RC_OK ? db_query(db, sql_text("upkeep"), 1, params, NULL, err) : rc;

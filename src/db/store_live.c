@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "db/number.h"
 #include "db/sql.h"
 
 struct keys {
@@ -101,8 +100,7 @@ enum rc
 store_live_asked(
     struct db *db, int64_t incarnation, struct live_key *out, size_t max, size_t *n_out, struct err *err)
 {
-	char inc[NUMBER_MAX], most[NUMBER_MAX];
-	const char *params[] = {number(inc, incarnation), number(most, (int64_t)max)};
+	const char *params[] = {NUMBER(incarnation), NUMBER((int64_t)max)};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("live_asked"), 2, params, &res, err);
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "db/number.h"
 #include "db/sql.h"
 
 #define TURNS_KEYS_MAX 256 /* that one look comes by, of a lane */
@@ -47,10 +46,10 @@ ability_params(const struct ability *able, struct ability_text *t)
 	t->param[1] = able->labels;
 	t->param[2] = able->owners;
 	t->param[3] = able->bounds;
-	t->param[4] = number(t->band, able->from_band);
+	t->param[4] = db_number(t->band, able->from_band);
 	t->param[5] = able->room;
-	t->param[6] = number(t->workers, able->workers);
-	t->param[7] = able->memory == 0 ? NULL : number(t->memory, able->memory);
+	t->param[6] = db_number(t->workers, able->workers);
+	t->param[7] = able->memory == 0 ? NULL : db_number(t->memory, able->memory);
 	return t->param;
 }
 
@@ -108,7 +107,6 @@ store_survey(struct db *db, const char *const *keys, size_t n, int64_t ahead_us,
     size_t *read_out, struct err *err)
 {
 	AUTO_ARRAY struct pgarray lanes = {0};
-	char ahead[NUMBER_MAX], most[NUMBER_MAX];
 	AUTO_CLEAR PGresult *res = NULL;
 	int64_t steps = 0;
 	enum rc rc;
@@ -116,7 +114,7 @@ store_survey(struct db *db, const char *const *keys, size_t n, int64_t ahead_us,
 	memset(soon, 0, n * sizeof *soon);
 	for (size_t i = 0; i < n; i++)
 		pgarray_text(&lanes, keys[i]);
-	const char *params[] = {pgarray_str(&lanes), number(ahead, ahead_us), number(most, SURVEY_STEPS)};
+	const char *params[] = {pgarray_str(&lanes), NUMBER(ahead_us), NUMBER(SURVEY_STEPS)};
 
 	rc = db_query(db, sql_text("survey"), 3, params, &res, err);
 	*read_out = rc == RC_OK ? (size_t)PQntuples(res) : 0;

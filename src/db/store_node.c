@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "db/number.h"
 #include "db/sql.h"
 
 enum rc
@@ -35,16 +34,13 @@ enum rc
 store_node_register(struct db *db, const struct node_identity *who, int64_t incarnation,
     const struct node_holder *holder, int64_t *id_out, struct err *err)
 {
-	char inc[NUMBER_MAX], pid[NUMBER_MAX], slots[NUMBER_MAX], beat[NUMBER_MAX], dead[NUMBER_MAX],
-	    old[NUMBER_MAX], old_beat[NUMBER_MAX], life[NUMBER_MAX], band[NUMBER_MAX], workers[NUMBER_MAX],
-	    memory[NUMBER_MAX], weight[40];
-	const char *params[] = {who->name, number(inc, incarnation), who->host, number(pid, who->pid),
-	    who->version, who->strategy, weight, who->labels, who->kinds, number(slots, who->slots),
-	    number(beat, who->heartbeat_us), number(dead, who->dead_after_us),
-	    holder->exists ? number(old, holder->incarnation) : NULL,
-	    holder->exists ? number(old_beat, holder->beat) : NULL, who->owners, who->bounds, who->users,
-	    number(life, holder->now), number(band, who->from_band), who->room, number(workers, who->workers),
-	    who->memory == 0 ? NULL : number(memory, who->memory)};
+	char weight[40];
+	const char *params[] = {who->name, NUMBER(incarnation), who->host, NUMBER(who->pid), who->version,
+	    who->strategy, weight, who->labels, who->kinds, NUMBER(who->slots), NUMBER(who->heartbeat_us),
+	    NUMBER(who->dead_after_us), holder->exists ? NUMBER(holder->incarnation) : NULL,
+	    holder->exists ? NUMBER(holder->beat) : NULL, who->owners, who->bounds, who->users,
+	    NUMBER(holder->now), NUMBER(who->from_band), who->room, NUMBER(who->workers),
+	    who->memory == 0 ? NULL : NUMBER(who->memory)};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
@@ -61,8 +57,7 @@ store_node_register(struct db *db, const struct node_identity *who, int64_t inca
 enum rc
 store_run_key(struct db *db, int64_t incarnation, struct err *err)
 {
-	char inc[NUMBER_MAX];
-	const char *params[] = {number(inc, incarnation)};
+	const char *params[] = {NUMBER(incarnation)};
 
 	return db_query(db, sql_text("run_key"), 1, params, NULL, err);
 }
@@ -96,8 +91,7 @@ store_node_kinds(
 enum rc
 store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *err)
 {
-	char node[NUMBER_MAX];
-	const char *params[] = {number(node, node_id), pools};
+	const char *params[] = {NUMBER(node_id), pools};
 
 	return db_query(db, sql_text("node_pools"), 2, params, NULL, err);
 }
@@ -188,7 +182,6 @@ enum rc
 store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct members *others,
     int64_t *db_now_us_out, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX];
 	AUTO_ARRAY struct pgarray gauges = {0}, counts = {0};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
@@ -198,10 +191,9 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 	for (int i = 0; i < COUNT__COUNT; i++)
 		pgarray_int(&counts, b->add[i]);
 	rc = db_query(db, sql_text("node_beat"), 15,
-	    (const char *[]){number(id, b->node_id), number(inc, b->incarnation),
-		b->draining ? "draining" : "up", b->bell ? "t" : "f", pgarray_str(&gauges),
-		pgarray_str(&counts), others != NULL ? "t" : "f", b->busy ? "t" : "f", b->ill ? "t" : "f",
-		b->outlasts ? "t" : "f",
+	    (const char *[]){NUMBER(b->node_id), NUMBER(b->incarnation), b->draining ? "draining" : "up",
+		b->bell ? "t" : "f", pgarray_str(&gauges), pgarray_str(&counts), others != NULL ? "t" : "f",
+		b->busy ? "t" : "f", b->ill ? "t" : "f", b->outlasts ? "t" : "f",
 		b->outlast == OUTLAST_NO      ? NULL
 		: b->outlast == OUTLAST_ASYNC ? "t"
 					      : "f",
@@ -222,8 +214,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX];
-	const char *params[] = {number(id, node_id), number(inc, incarnation), wanted ? "t" : "f"};
+	const char *params[] = {NUMBER(node_id), NUMBER(incarnation), wanted ? "t" : "f"};
 
 	return db_query(db, sql_text("node_bell"), 3, params, NULL, err);
 }
@@ -243,9 +234,9 @@ enum rc
 store_node_change(struct db *db, int64_t node_id, int64_t incarnation, const struct node_identity *now,
     bool *told_out, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX], slots[NUMBER_MAX], workers[NUMBER_MAX], weight[40];
-	const char *params[] = {number(id, node_id), weight, now->labels, number(slots, now->slots),
-	    number(inc, incarnation), number(workers, now->workers)};
+	char weight[40];
+	const char *params[] = {NUMBER(node_id), weight, now->labels, NUMBER(now->slots), NUMBER(incarnation),
+	    NUMBER(now->workers)};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
@@ -259,8 +250,8 @@ enum rc
 store_node_shards(struct db *db, int64_t node_id, int64_t incarnation, const struct pgrab_shard_set *shards,
     bool overlapping, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX], bits[PGRAB_SHARDS + 1];
-	const char *params[] = {number(id, node_id), number(inc, incarnation), bits, overlapping ? "t" : "f"};
+	char bits[PGRAB_SHARDS + 1];
+	const char *params[] = {NUMBER(node_id), NUMBER(incarnation), bits, overlapping ? "t" : "f"};
 
 	for (uint32_t s = 0; s < PGRAB_SHARDS; s++)
 		bits[s] = pgrab_shard_has(shards, s) ? '1' : '0';
@@ -272,8 +263,7 @@ enum rc
 store_node_owners(
     struct db *db, int64_t node_id, int64_t incarnation, const char *owners, bool *told_out, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX];
-	const char *params[] = {number(id, node_id), number(inc, incarnation), owners};
+	const char *params[] = {NUMBER(node_id), NUMBER(incarnation), owners};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("node_owners"), 3, params, &res, err);
 
@@ -297,9 +287,7 @@ store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, str
 enum rc
 store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_backends_out, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX], beat[NUMBER_MAX], life[NUMBER_MAX];
-	const char *params[] = {
-	    number(id, m->id), number(inc, m->incarnation), number(beat, m->beat), number(life, m->life)};
+	const char *params[] = {NUMBER(m->id), NUMBER(m->incarnation), NUMBER(m->beat), NUMBER(m->life)};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("declare_dead"), 4, params, &res, err);
 
@@ -312,8 +300,7 @@ store_node_declare_dead(struct db *db, const struct member *m, int64_t *ended_ba
 enum rc
 store_node_leave(struct db *db, int64_t node_id, int64_t incarnation, const char *died, struct err *err)
 {
-	char id[NUMBER_MAX], inc[NUMBER_MAX];
-	const char *params[] = {number(id, node_id), number(inc, incarnation), died};
+	const char *params[] = {NUMBER(node_id), NUMBER(incarnation), died};
 
 	return db_query(db, sql_text("node_leave"), 3, params, NULL, err);
 }

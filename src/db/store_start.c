@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "db/number.h"
 #include "db/row_lock.h"
 #include "db/sql.h"
 #include "db/store_node.h"
@@ -32,7 +31,6 @@ fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **r
     const struct row_lock *only, size_t n, PGresult **res, struct err *err)
 {
 	AUTO_ARRAY struct pgarray ids = {0}, versions = {0};
-	char inc[NUMBER_MAX];
 
 	for (size_t i = 0; i < n; i++) {
 		if (only == NULL || only[i].state == ROW_FREE) {
@@ -40,7 +38,7 @@ fenced_query(struct db *db, const char *sql, int64_t incarnation, struct run **r
 			pgarray_int(&versions, runs[i]->version);
 		}
 	}
-	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), number(inc, incarnation)};
+	const char *params[] = {pgarray_str(&ids), pgarray_str(&versions), NUMBER(incarnation)};
 
 	return db_query(db, sql, 3, params, res, err);
 }

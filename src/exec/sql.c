@@ -169,13 +169,11 @@ carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 	AUTO_FREE PGresult **res = xcalloc(n, sizeof(PGresult *));
 	const char *open[4], *last[3], *settle[] = {k->incarnation};
 	AUTO_ARRAY struct pgarray params = {0};
-	char limit[24];
 	enum rc rc;
 
-	snprintf(limit, sizeof limit, "%d", OUTBUF_LIMIT);
 	step[0] = (struct db_step){.sql = "begin isolation level read committed"};
 	step[1] = sql_open_step(k, open);
-	text_steps(k, &step[BEFORE], last, limit, &params);
+	text_steps(k, &step[BEFORE], last, NUMBER(OUTBUF_LIMIT), &params);
 	step[n - 1] = (struct db_step){.sql = sql_text("sql_settle"), .n_params = 1, .params = settle};
 	rc = take_steps(k, step, n, res, &failed, err);
 	*clean_out = rc == RC_OK && is_clean(k->session, res[n - 1]);
@@ -210,11 +208,11 @@ finish(struct sql_work *k, bool *clean, struct err *err)
 	struct sql_session *s = k->session;
 	struct exec_env const *env = k->worker->env;
 	AUTO_FREE char *printed = outbuf_text(s->out);
-	char began[24], node[24];
 	const char *output = k->output != NULL ? k->output : printed;
 	const char *cut = k->output == NULL && outbuf_truncated(s->out) ? "t" : "f";
+	const char *began = NUMBER(clock_mono_us() - k->begun_us);
 	const char *own[] = {k->id, k->version, k->incarnation, began, output[0] == '\0' ? NULL : output, cut,
-	    node, env->node_name};
+	    NUMBER(env->node_id == NULL ? 0 : atomic_load(env->node_id)), env->node_name};
 	const char *others[] = {k->id, k->version, began, own[4], cut, k->run->proof};
 	const char *record[] = {k->id, k->version, s->own ? k->incarnation : k->run->proof, k->step, printed};
 	struct db_step step[LAST_STEPS];
@@ -222,8 +220,6 @@ finish(struct sql_work *k, bool *clean, struct err *err)
 	size_t n = 0, commit, failed;
 	enum rc rc;
 
-	snprintf(began, sizeof began, "%" PRId64, clock_mono_us() - k->begun_us);
-	snprintf(node, sizeof node, "%" PRId64, env->node_id == NULL ? 0 : atomic_load(env->node_id));
 	if (k->step != NULL)
 		step[n++] = ours(k, s->own ? "sql_step" : "sql_step_owner", 5, record);
 	if (k->closes)

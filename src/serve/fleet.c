@@ -74,11 +74,8 @@ set(PGresult *all, int row, int col, const char *text)
 static void
 put_known(PGresult *all, int row, const struct known *k)
 {
-	char seconds[24];
-
 	set(all, row, 2, k->row != NULL ? "up" : k->at_us == 0 ? "asking" : "away");
-	snprintf(seconds, sizeof seconds, "%lld", (long long)((clock_mono_us() - k->at_us) / US_PER_S));
-	set(all, row, 3, k->at_us == 0 ? NULL : seconds);
+	set(all, row, 3, k->at_us == 0 ? NULL : NUMBER((clock_mono_us() - k->at_us) / US_PER_S));
 	for (size_t i = 0; i < COLUMNS; i++) {
 		int col = k->row == NULL ? -1 : PQfnumber(k->row, columns[i]);
 

@@ -143,11 +143,9 @@ void
 page_late(struct call *c, struct db *db)
 {
 	long behind = call_query(c, "cursor") == NULL ? 0 : strtol(call_query(c, "cursor"), NULL, 10);
-	char after[24];
-	const char *params[] = {LATE_MAX, after, "51"};
+	const char *params[] = {LATE_MAX, NUMBER(behind), "51"};
 	AUTO_CLEAR PGresult *r = NULL;
 
-	snprintf(after, sizeof after, "%ld", behind);
 	if (page_ask_shared(c, db, "serve_late", 3, params, &r)) {
 		page_begin(c, "Late tasks, the oldest first", true);
 		page_table(c, r, rows_shown(c, r), "No task is late.", false);
