@@ -274,3 +274,19 @@ def test_every_connection_is_asked_whether_somebody_is_there(db, nodes):
     wait_until(lambda: (t := list(tcp_timers(node.pid))) and len(t) >= 4 and all(kind == 2 and when <= 10 for kind, when in t),
                10, "a keepalive within ten seconds on each connection")
     db.query("select pgrab.cancel(%s)", task)
+
+
+@pytest.mark.parametrize("kind", ["noop", "sql"])
+def test_a_node_with_claimed_tasks_outlives_a_silent_server(db, nodes, proxy, kind):
+    """Its starter still waits for an answer when the lease is over: nothing runs, so there is nothing to exit for."""
+    node = nodes.start("n1", dsn=proxy.dsn, fence_after="3s", dead_after="7s", kill_grace="1s", lookahead="10s")
+    command = "" if kind == "noop" else "select 1"
+    tasks = [db.add(kind=kind, command=command, run_at=db.one("select now() + interval '1500 ms'")) for _ in range(12)]
+    db.wait("select count(*) = 12 from pgrab.task where status = 'claimed'")
+    proxy.silent = True
+    node.wait_log("event=fenced", timeout=10)
+    db.wait("select now() > claimed_at + interval '10 s' from pgrab.task limit 1", timeout=15)
+    assert node.running() and "fence_stuck" not in node.log()
+    proxy.silent = False
+    for task in tasks:
+        assert db.wait_run(task, timeout=20).outcome == "succeeded"

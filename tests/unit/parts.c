@@ -229,6 +229,7 @@ parts_begin_work(struct parts *p)
 		}
 		assert(p->n_at_work < AT_WORK_MAX);
 		p->at_work[p->n_at_work++] = r;
+		atomic_fetch_add(&p->n.running[r->crew], r->need.slots);
 		boss_begun(p->n.boss, r);
 		begun++;
 	}
@@ -241,6 +242,7 @@ parts_end_work(struct parts *p, size_t i, enum outcome o)
 	struct run *r = p->at_work[i];
 
 	p->at_work[i] = p->at_work[--p->n_at_work];
+	atomic_fetch_sub(&p->n.running[r->crew], r->need.slots);
 	r->end.outcome = o;
 	if (o == OUTCOME_SUCCEEDED && r->end.output == NULL)
 		r->end.output = xstrdup("done");

@@ -78,8 +78,9 @@ void boss_fence(struct boss *b);
 /* Waits until nothing is in hand (clock_mono_us deadline).  False: something still is. */
 bool boss_wait_empty(struct boss *b, int64_t until_us);
 
-/* The same, until all that is in hand has ended: only outcomes are left, in the finisher's hands. */
-bool boss_wait_ended(struct boss *b, int64_t until_us);
+/* The same, until all that it was told is done, and nothing is executed any more.  What the starter has
+ * will not be, after a fence; what has ended waits for the finisher. */
+bool boss_wait_still(struct boss *b, int64_t until_us);
 
 /* A descriptor that becomes readable whenever nothing is left in hand; edge-triggered: then ask
  * boss_wait_empty(b, 0).  Borrowed. */

@@ -195,19 +195,17 @@ boss_wait_empty(struct boss *b, int64_t until_us)
 	return empty;
 }
 
-/* A run counts as ended before its worker says so, and is in hand until after the finisher has let
- * go of it: so there are never fewer in hand than ended plus running. */
 bool
-boss_wait_ended(struct boss *b, int64_t until_us)
+boss_wait_still(struct boss *b, int64_t until_us)
 {
-	bool ended;
+	bool still;
 
 	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	while (!(ended = down_to(b, (size_t)atomic_load(&b->node->ended))) &&
+	while (!(still = b->obeyed == b->posted && node_running(b->node) == 0) &&
 	       clock_wait(&b->changed, &b->lock, until_us))
 		;
 	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
-	return ended;
+	return still;
 }
 
 int

@@ -28,7 +28,8 @@ stop_acting(struct heartbeat *h, const char *why)
 	log_error("fenced", "node=%s incarnation=%" PRId64 " reason=\"%s\"", n->set->name, old, why);
 }
 
-/* Everything of the old incarnation must be gone, except outcomes in the finisher's hands.  What runs in
+/* Nothing of the old incarnation may run any more.  What waits for the server's answer to its start does not
+ * run, whatever the answer: a worker asks first whether the node may act (run_begins()).  What runs in
  * this process (a plug-in) cannot be ended by force: others will begin it when dead_after is over, so this
  * process exits before that. */
 static void
@@ -39,7 +40,7 @@ await_ends(struct heartbeat *h)
 
 	/* Each wait is short, so that a stop is seen. */
 	while (
-	    !gate_stopped(&h->gate) && !boss_wait_ended(h->node->boss, clock_mono_us() + 200 * US_PER_MS)) {
+	    !gate_stopped(&h->gate) && !boss_wait_still(h->node->boss, clock_mono_us() + 200 * US_PER_MS)) {
 		if (clock_mono_us() < until)
 			continue;
 		log_error("fence_stuck", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&h->node->in_hand),

@@ -41,21 +41,10 @@ carrier_begin(struct carrier *c, struct run *r)
 {
 	struct node *n = c->node;
 
-	r->begun_us = clock_mono_us();
-	atomic_store(&r->sign_us, r->begun_us);
-	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
-		r->end.written = WRITTEN_NEVER; /* others may have it by now: nothing is executed */
+	if (!run_begins(n, r, true)) {
 		hand_on(c, r);
 		return false;
 	}
-	if (run_refused(n, r, true)) {
-		outcome_log(r);
-		achieved_note(n, r);
-		hand_on(c, r);
-		return false;
-	}
-	node_count(n, COUNT_STARTED, 1);
-	atomic_fetch_add(&n->running[r->crew], r->need.slots);
 	r->live = xcalloc(1, sizeof *r->live);
 	live_begin(r->live, &n->lives, r);
 	add_note(c, &r->begun.mail);

@@ -9,6 +9,7 @@
 #include "core/secret.h"
 #include "exec/secret_file.h"
 #include "node/owners/owners.h"
+#include "node/runs/outcome.h"
 
 /* Reads what its args name in files.  RC_BAD: err says what is missing. */
 static enum rc
@@ -32,8 +33,9 @@ read_files(const struct node *n, struct run *r, struct err *err)
 	return rc;
 }
 
-bool
-run_refused(const struct node *n, struct run *r, bool known)
+/* True: it has its outcome. */
+static bool
+is_refused(const struct node *n, struct run *r, bool known)
 {
 	enum outcome outcome = OUTCOME_FAILED;
 	struct err err = {0};
@@ -56,4 +58,25 @@ run_refused(const struct node *n, struct run *r, bool known)
 	r->end.at_us = clock_mono_us();
 	r->end.error = text_printable(err.text, strlen(err.text), sizeof err.text);
 	return true;
+}
+
+/* It counts before it asks whether the node may act: who takes that away, and then sees nothing run, knows
+ * that nothing will. */
+bool
+run_begins(struct node *n, struct run *r, bool known)
+{
+	r->begun_us = clock_mono_us();
+	atomic_store(&r->sign_us, r->begun_us);
+	atomic_fetch_add(&n->running[r->crew], r->need.slots);
+	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
+		r->end.written = WRITTEN_NEVER; /* others may have it by now: nothing is executed */
+	} else if (!is_refused(n, r, known)) {
+		node_count(n, COUNT_STARTED, 1);
+		return true;
+	} else {
+		outcome_log(r);
+		achieved_note(n, r);
+	}
+	atomic_fetch_sub(&n->running[r->crew], r->need.slots);
+	return false;
 }

@@ -8,7 +8,9 @@
 #include "node/context.h"
 
 /*
- * What its args name in files is read and filled in.  known: this node has the kind.  True: it must not be
- * executed, and has its outcome, its error and its end.  May read small files; never waits for the database.
+ * Begins it, now.  What its args name in files is read and filled in.  known: this node has the kind.
+ * True: it counts in node->running until the caller takes it out.  False: it must not be executed, and has
+ * its outcome, its error and its end, or others may have it by now.  May read small files; never waits for
+ * the database.
  */
-bool run_refused(const struct node *n, struct run *r, bool known);
+bool run_begins(struct node *n, struct run *r, bool known);

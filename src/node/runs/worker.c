@@ -96,19 +96,8 @@ carry_out(struct worker *w, struct run *r)
 	const struct pgrab_executor *ex = exec_set_find(n->execs, r->task.kind);
 
 	await_due(r);
-	r->begun_us = clock_mono_us();
-	atomic_store(&r->sign_us, r->begun_us);
-	if (!node_may_act(n, r->incarnation, clock_boot_us())) {
-		r->end.written = WRITTEN_NEVER; /* others may have it by now: nothing is executed */
+	if (!run_begins(n, r, ex != NULL))
 		return;
-	}
-	if (run_refused(n, r, ex != NULL)) {
-		outcome_log(r);
-		achieved_note(n, r);
-		return;
-	}
-	node_count(n, COUNT_STARTED, 1);
-	atomic_fetch_add(&n->running[r->crew], r->need.slots);
 	if (r->stop.fd >= 0)
 		boss_begun(n->boss, r);
 	execute(w, r, ex);
