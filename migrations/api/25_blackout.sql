@@ -185,14 +185,6 @@ end $$;
 comment on function pgrab_internal.put_off_until(pgrab_internal.closure, bigint[]) is
   'Makes locked tasks due at the end of a window.';
 
--- Fires of a schedule that a window held, when a run behind the window has already stood for them.
-create or replace function pgrab_internal.held_enough(t pgrab_internal.task, w pgrab_internal.closure)
-returns boolean
-language sql stable
-return t.misfire <> 'all' and t.last_finished_at >= w.ends_at and t.last_outcome not in ('missed', 'skipped');
-comment on function pgrab_internal.held_enough(pgrab_internal.task, pgrab_internal.closure) is
-  'Has the task run since the end of this window?';
-
 -- All of them up to the end of the window at once; what is due behind it is planned.
 create or replace function pgrab_internal.give_up_window(t pgrab_internal.task, w pgrab_internal.closure)
 returns void
@@ -221,7 +213,9 @@ create or replace function pgrab_internal.settle_window(t pgrab_internal.task, w
 returns void
 language plpgsql as $$
 begin
-  if w.action = 'skip' or pgrab_internal.held_enough(t, w) then
+  -- or a run behind the window has already stood for what it held
+  if w.action = 'skip' or t.misfire <> 'all' and t.last_finished_at >= w.ends_at
+    and t.last_outcome not in ('missed', 'skipped') then
     perform pgrab_internal.give_up_window(t, w);
   else
     perform pgrab_internal.move(array[
@@ -476,15 +470,6 @@ end $$;
 comment on function pgrab_internal.let_go_slice(bigint) is
   'Makes tasks due that a window does not hold any more, at the pace of put_off_due().';
 
--- One whose edit is old enough has nobody left who might hold something for it.
-create or replace function pgrab_internal.let_go_end(p_edition bigint) returns void
-language sql as $$
-  delete from pgrab_internal.let_go g
-  where g.edition = p_edition and g.next_at is null and g.edit < pg_snapshot_xmin(pg_current_snapshot())
-    and not exists (select from pgrab_internal.put_off p where p.edition = g.edition)
-$$;
-comment on function pgrab_internal.let_go_end(bigint) is 'Ends it when everything has been let go.';
-
 -- What is due is not held any more.
 create or replace function pgrab_internal.put_off_forget(p_edition bigint) returns bigint
 language plpgsql as $$
@@ -534,7 +519,10 @@ begin
         exit when clock_timestamp() > c_until
           or (select g.next_at is null from pgrab_internal.let_go g where g.edition = v_edition);
       end loop;
-      perform pgrab_internal.let_go_end(v_edition);
+      -- all has been let go, and the edit is so old that nobody is left who might hold something for it
+      delete from pgrab_internal.let_go g
+      where g.edition = v_edition and g.next_at is null and g.edit < pg_snapshot_xmin(pg_current_snapshot())
+        and not exists (select from pgrab_internal.put_off p where p.edition = g.edition);
       exit when clock_timestamp() > c_until;
     end loop;
     done := done + coalesce((

@@ -109,15 +109,6 @@ end $$;
 comment on function pgrab_internal.waits_over(bigint[], jsonb) is
   'Records what has become of the waits of handlers, for the runs that go on. Returns the moves to make.';
 
--- A task whose signal is not that of wait_for must have its end looked at: steps says so to the plain finish.
-create or replace function pgrab_internal.signal_keep(p_ids bigint[], p_name text) returns void
-language sql as $$
-  update pgrab.task t set steps = 0
-  where t.id = any (p_ids) and t.steps is null and t.wait_for is distinct from p_name
-$$;
-comment on function pgrab_internal.signal_keep(bigint[], text) is
-  'Marks the tasks that keep a signal which their handler may ask for.';
-
 create or replace function pgrab_internal.signal(p_ids bigint[], p_name text, p_payload jsonb, p_by text)
 returns setof pgrab_internal.task
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -136,7 +127,9 @@ begin
       and pgrab_internal.wait_passed(t.id, p_name) is null)
     on conflict (task_id, name) do nothing returning task_id)
   select array_agg(s.task_id order by s.task_id) into v_new from sent s;
-  perform pgrab_internal.signal_keep(v_new, p_name);
+  -- where it is not that of wait_for, the end must be looked at: steps says so to the plain finish
+  update pgrab.task t set steps = 0
+  where t.id = any (v_new) and t.steps is null and t.wait_for is distinct from p_name;
   select array_agg(pgrab_internal.signal_move(row(t.*)::pgrab_internal.task) order by t.id)
       filter (where w.goes_on is not true),
     array_agg(t.id order by t.id) filter (where w.goes_on)
@@ -161,13 +154,6 @@ comment on function pgrab.signal(anycompatible, text, jsonb) is
   'gets the payload. Returns the rows of those that had not had it.';
 
 -- ------------------------------------------------------------------------------------------- waits in vain
-
-create or replace function pgrab_internal.wait_why(
-  p_name text, p_since timestamptz, p_until timestamptz) returns text
-language sql stable
-return format('signal %s did not come within %s', p_name, date_trunc('milliseconds', p_until - p_since));
-comment on function pgrab_internal.wait_why(text, timestamptz, timestamptz) is
-  'Why the fire of a task has timed out.';
 
 -- As after a run that has failed for good.
 create or replace function pgrab_internal.wait_over(t pgrab_internal.task, p_why text)
@@ -205,7 +191,8 @@ begin
       select from pgrab.task t where t.id = any (array[w.task_id]) for update skip locked) l
     where w.until <= c_now order by w.until limit p_most);
   select array_agg(pgrab_internal.wait_over(row(t.*)::pgrab_internal.task,
-      pgrab_internal.wait_why(w.name, w.since, w.until)) order by t.id) filter (where not w.goes_on),
+      format('signal %s did not come within %s', w.name, date_trunc('milliseconds', w.until - w.since)))
+      order by t.id) filter (where not w.goes_on),
     array_agg(t.id order by t.id) filter (where w.goes_on)
   into v_moves, v_go_on
   from unnest((select v_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])

@@ -118,11 +118,6 @@ end $$;
 comment on function pgrab_internal.answer_valid(jsonb) is 'Refuses what is no answer and no beat.';
 
 -- As the output of any run: 64 KiB, head and tail (src/base/outbuf.h), without control characters.
-create or replace function pgrab_internal.answer_printable(p_text text) returns text
-language sql immutable
-return regexp_replace(p_text, '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]', '?', 'g');
-comment on function pgrab_internal.answer_printable(text) is 'A text without control characters.';
-
 -- A character has at most four bytes.
 create or replace function pgrab_internal.answer_cut(p_text text) returns text
 language sql immutable
@@ -134,8 +129,8 @@ comment on function pgrab_internal.answer_cut(text) is 'Head and tail of a text 
 
 create or replace function pgrab_internal.answer_text(p_value jsonb) returns text
 language sql immutable
-return pgrab_internal.answer_printable(case when jsonb_typeof(p_value) = 'null' then null
-  else p_value #>> '{}' end);
+return regexp_replace(case when jsonb_typeof(p_value) <> 'null' then p_value #>> '{}' end,
+  '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]', '?', 'g');
 comment on function pgrab_internal.answer_text(jsonb) is
   'The output of an answer: a string as it is, anything else as JSON.';
 
@@ -281,14 +276,6 @@ comment on function pgrab.rotate_answer_key() is
 
 -- ------------------------------------------------------------------------------------------ that do not come
 
-create or replace function pgrab_internal.answer_why(t pgrab_internal.task) returns text
-language sql stable
-return case when t.started_at + t.timeout <= clock_timestamp()
-    then format('no answer came within %s (timeout)', t.timeout)
-  else format('no answer and no beat came for %s (stall_after)', t.stall_after) end;
-comment on function pgrab_internal.answer_why(pgrab_internal.task) is
-  'Why the answer to a request is not waited for any longer.';
-
 create or replace function pgrab_internal.answers_over(p_ids bigint[], p_now timestamptz) returns bigint
 language plpgsql set enable_seqscan = off set jit = off as $$
 declare
@@ -300,7 +287,10 @@ begin
       join pgrab.task x on x.id = any (array[i.id])
     where w.name is null and w.until <= p_now and pgrab_internal.awaits(x.status, x.incarnation)
   loop
-    v_over := v_over + cardinality(pgrab_internal.answer_end(t, 'timed_out', pgrab_internal.answer_why(t)));
+    v_over := v_over + cardinality(pgrab_internal.answer_end(t, 'timed_out',
+      case when t.started_at + t.timeout <= clock_timestamp()
+        then format('no answer came within %s (timeout)', t.timeout)
+      else format('no answer and no beat came for %s (stall_after)', t.stall_after) end));
   end loop;
   return v_over;
 end $$;

@@ -1,16 +1,11 @@
 -- Runs that take longer than usual, and fires that begin late.  One node looks at them while some alert wants
 -- to hear of it, and writes each down once, as an event: so a digest can tell of it, too.
 
-create or replace function pgrab_internal.slow_why(t pgrab_internal.task) returns text
-language sql immutable
-return case when t.slow_after is not null then format('longer than slow_after (%s)', t.slow_after)
-  else format('95 %% of its last runs took no longer than %s', pgrab_tool.usual(t.durations, 0.95)) end;
-comment on function pgrab_internal.slow_why(pgrab_internal.task) is 'Why a run that is slow counts as slow.';
-
 create or replace function pgrab_internal.slow_notice(t pgrab_internal.task, p_node text) returns void
 language plpgsql as $$
 begin
-  t.last_error := pgrab_internal.slow_why(t);
+  t.last_error := case when t.slow_after is not null then format('longer than slow_after (%s)', t.slow_after)
+    else format('95 %% of its last runs took no longer than %s', pgrab_tool.usual(t.durations, 0.95)) end;
   perform pgrab_internal.event('slow', session_user, t,
     jsonb_build_object('since', t.started_at, 'why', t.last_error));
   perform pgrab_internal.notice_add('slow', t,

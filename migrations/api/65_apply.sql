@@ -24,12 +24,6 @@ begin
 end $$;
 comment on function pgrab_internal.apply_refuse(jsonb, text, text) is 'Refuses a task of a file.';
 
-create or replace function pgrab_internal.apply_parent_keys(p_task jsonb) returns text[]
-language sql immutable
-return array(select jsonb_array_elements_text(
-  case jsonb_typeof(p_task -> 'parents') when 'array' then p_task -> 'parents' end));
-comment on function pgrab_internal.apply_parent_keys(jsonb) is 'The parents that a task of a file names.';
-
 create or replace function pgrab_internal.apply_check(p_task jsonb) returns void
 language plpgsql as $$
 declare
@@ -136,7 +130,8 @@ declare
 begin
   for v_task in select * from jsonb_array_elements(p_tasks) loop
     key := coalesce(v_task ->> 'key', left(v_task::text, 100));
-    if pgrab_internal.apply_parent_keys(v_task) && v_bad then
+    if array(select jsonb_array_elements_text(
+      case jsonb_typeof(v_task -> 'parents') when 'array' then v_task -> 'parents' end)) && v_bad then
       v_bad := v_bad || key;
       continue;
     end if;

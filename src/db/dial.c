@@ -1,4 +1,3 @@
-/* See dial.h. */
 #include "db/dial.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* See dsn.h. */
 #include "db/dsn.h"
 
 #include <stdio.h>

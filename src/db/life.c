@@ -1,4 +1,3 @@
-/* See life.h. */
 #include "db/life.h"
 
 #include <errno.h>

@@ -1,4 +1,3 @@
-/* See row_lock.h. */
 #include "db/row_lock.h"
 
 #include <stdlib.h>

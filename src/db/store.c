@@ -1,4 +1,3 @@
-/* See store.h. */
 #include "db/store.h"
 
 const struct store store_postgres = {

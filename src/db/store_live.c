@@ -1,4 +1,3 @@
-/* See store_live.h. */
 #include "db/store_live.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* See store_node.h. */
 #include "db/store_node.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* See context.h. */
 #include "node/context.h"
 
 #include <stdio.h>

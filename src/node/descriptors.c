@@ -1,4 +1,3 @@
-/* See descriptors.h. */
 #include "node/descriptors.h"
 
 #include <inttypes.h>

@@ -1,4 +1,3 @@
-/* See doubts.h. */
 #include "node/doubts.h"
 
 #include <inttypes.h>

@@ -1,4 +1,3 @@
-/* See health.h. */
 #include "node/health.h"
 
 #include <inttypes.h>

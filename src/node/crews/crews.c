@@ -1,4 +1,3 @@
-/* See crews.h. */
 #include "node/crews/crews.h"
 
 #include <string.h>

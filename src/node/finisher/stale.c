@@ -1,4 +1,3 @@
-/* See stale.h. */
 #include "node/finisher/stale.h"
 
 #include <inttypes.h>

@@ -1,4 +1,3 @@
-/* See write.h. */
 #include "node/finisher/write.h"
 
 #include <inttypes.h>

@@ -1,4 +1,3 @@
-/* See carrier.h. */
 #include "node/runs/carrier.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* See hosting.h. */
 #include "node/runs/hosting.h"
 
 #include <inttypes.h>

@@ -1,4 +1,3 @@
-/* See live.h. */
 #include "node/runs/live.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* See outcome.h. */
 #include "node/runs/outcome.h"
 
 #include <inttypes.h>

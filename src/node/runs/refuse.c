@@ -1,4 +1,3 @@
-/* See refuse.h. */
 #include "node/runs/refuse.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* See saved.h. */
 #include "node/runs/saved.h"
 
 #include <inttypes.h>

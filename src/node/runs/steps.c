@@ -1,4 +1,3 @@
-/* See steps.h. */
 #include "node/runs/steps.h"
 
 #include <string.h>
