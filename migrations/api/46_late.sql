@@ -60,6 +60,13 @@ return coalesce((p_definition ->> 'slots')::integer,
 comment on function pgrab_tool.run_slots(bigint, jsonb) is
   'How many slots a run took that has ended; of a schedule, as many as it takes now.';
 
+create or replace function pgrab_internal.late_middle(r pgrab_internal.run) returns timestamptz
+language sql stable
+return (select d.due + (coalesce(r.started_at, r.claimed_at, r.finished_at) - d.due) / 2
+  from (select greatest(r.fire_at, r.created_at) as due) d);
+comment on function pgrab_internal.late_middle(pgrab_internal.run) is
+  'The middle of the time for which a run waited, or a fire that was missed.';
+
 -- In the middle of its wait.  Reads the first 200 runs that ended after that moment.
 create or replace function pgrab_internal.late_busy(r pgrab_internal.run, p_node text)
 returns table (why text)
@@ -67,9 +74,7 @@ language sql stable
 begin atomic
   select format('%s was busy: %s of %s', n.name, least(b.running, c.slots), c.slots)
   from pgrab.node n cross join lateral pgrab_tool.crew(n, r.kind) c
-    cross join lateral (
-      select d.due + (coalesce(r.started_at, r.claimed_at, r.finished_at) - d.due) / 2 as middle
-      from (select greatest(r.fire_at, r.created_at) as due) d) m
+    cross join lateral (select pgrab_internal.late_middle(r) as middle offset 0) m
     cross join lateral (
       select sum(pgrab_tool.run_slots(x.task_id, x.definition)) as running
       from (
@@ -90,30 +95,67 @@ return coalesce(
 comment on function pgrab_internal.late_limit(pgrab_internal.run) is
   'The limit that a run was under; of a task that has not ended, the one that it has now.';
 
+create or replace function pgrab_tool.may_run(p_key text) returns integer
+language sql stable
+begin atomic
+  select l.max_running from pgrab_internal.limit_of(p_key) l;
+end;
+comment on function pgrab_tool.may_run(text) is 'How many may run at once under a key. Null: any number.';
+
+-- Of the runs that ended after it, p_most; and of those in progress all.
+create or replace function pgrab_tool.limit_held(p_key text, p_at timestamptz, p_most integer)
+returns table (what text)
+language sql stable
+begin atomic
+  select format('limit %s: %s of %s ran: %s', p_key, h.running, h.may, h.names)
+  from (
+    select count(*) as running, min(x.may) as may, string_agg(case when x.no <= 3
+      then concat_ws(' ', x.name, '#' || x.task_id) end, ', ' order by x.no) as names
+    from (
+      select n.name, n.task_id, m.may, row_number() over (order by n.began, n.task_id) as no
+      from (select pgrab_tool.may_run(p_key) as may) m cross join lateral (
+        select e.task_id, coalesce(e.name, e.key) as name, e.began
+        from (
+          select y.task_id, y.name, y.key, y.definition, coalesce(y.started_at, y.claimed_at) as began
+          from pgrab.run y where y.finished_at > p_at order by y.finished_at limit p_most) e
+        where e.began <= p_at and coalesce(e.definition ->> 'limit_key',
+          (select t.limit_key from pgrab.task t where t.id = e.task_id)) = p_key
+        union all
+        select t.id, coalesce(t.name, t.key), t.started_at from pgrab_tool.in_hand() t
+        where t.status = 'running' and t.limit_key = p_key and t.started_at <= p_at) n
+      where m.may is not null) x) h
+  where h.running >= h.may;
+end;
+comment on function pgrab_tool.limit_held(text, timestamptz, integer) is
+  'Who had the places of a limit at that moment, if all were taken. No row: some were free, or nobody knows.';
+
 create or replace function pgrab_internal.late_node(r pgrab_internal.run) returns table (why text)
 language sql stable
 begin atomic
   select concat_ws('; ', case when w.free > w.held
       then format('no node took it for %s%s', date_trunc('second', w.free),
-        ' (limit ' || pgrab_internal.late_limit(r) || ')')
+        case when h.what is null then ' (limit ' || w.key || ')' end)
       else format('%s had it for %s', r.node, date_trunc('second', w.held)) end,
-    b.why)
+    coalesce(case when w.free > w.held then h.what end, b.why))
   from (
     select r.claimed_at - greatest(r.fire_at, r.created_at) as free,
-      r.started_at - greatest(r.claimed_at, r.fire_at, r.created_at) as held) w
-    left join lateral pgrab_internal.late_busy(r, r.node) b on true;
+      r.started_at - greatest(r.claimed_at, r.fire_at, r.created_at) as held,
+      pgrab_internal.late_limit(r) as key) w
+    left join lateral pgrab_internal.late_busy(r, r.node) b on true
+    left join lateral pgrab_tool.limit_held(w.key, pgrab_internal.late_middle(r), 2000) h on true;
 end;
 comment on function pgrab_internal.late_node(pgrab_internal.run) is
   'How long no node took a run, or its node let it wait.';
 
 -- Of all that kept it the last counts, if it did so for half of the time.
 create or replace function pgrab_tool.why_late(p_id bigint, p_version bigint, p_finished timestamptz)
-returns table (why text)
+returns table (why text, why_at text)
 language sql stable
 begin atomic
   select case when u.until - r.fire_at >= (coalesce(r.started_at, r.claimed_at) - r.fire_at) / 2
     then format('%s at %s', u.what, to_char(u.until, 'HH24:MI:SS'))
-    else n.why end
+    else n.why end,
+    to_char(pgrab_internal.late_middle(row(r.*)::pgrab_internal.run), 'YYYY-MM-DD"T"HH24:MI:SS')
   from pgrab.run r left join lateral (
     select x.until, x.what from pgrab_internal.late_until(row(r.*)::pgrab_internal.run) x
     where x.until > r.fire_at and x.until <= coalesce(r.started_at, r.claimed_at)
@@ -122,7 +164,8 @@ begin atomic
   where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished and r.attempt = 1
     and coalesce(r.started_at, r.claimed_at) > r.fire_at + interval '2 s'
   union all
-  select string_agg(b.why, ', ')
+  select string_agg(b.why, ', '),
+    to_char(min(pgrab_internal.late_middle(row(r.*)::pgrab_internal.run)), 'YYYY-MM-DD"T"HH24:MI:SS')
   from pgrab.run r cross join lateral (
     select n.name from pgrab.node n where r.kind = any (n.kinds) order by n.name limit 5) n
     cross join lateral pgrab_internal.late_busy(row(r.*)::pgrab_internal.run, n.name) b
@@ -131,7 +174,8 @@ begin atomic
 end;
 comment on function pgrab_tool.why_late(bigint, bigint, timestamptz) is
   'Why a run began more than two seconds late, from what was recorded; of a fire that was missed, which '
-  'nodes were busy. No row: it did not, or was no first attempt.';
+  'nodes were busy; and the middle of its wait, in the zone of the session. No row: it did not, or was no '
+  'first attempt.';
 
 create or replace function pgrab_tool.kept_at(
   p_id bigint, p_version bigint, p_finished timestamptz, p_at timestamptz)
@@ -149,10 +193,3 @@ end;
 comment on function pgrab_tool.kept_at(bigint, bigint, timestamptz, timestamptz) is
   'What kept a run from its start at that moment, as far as something was recorded that let it go later; '
   'since when it did or could have; and the limit that it was under.';
-
-create or replace function pgrab_tool.may_run(p_key text) returns integer
-language sql stable
-begin atomic
-  select l.max_running from pgrab_internal.limit_of(p_key) l;
-end;
-comment on function pgrab_tool.may_run(text) is 'How many may run at once under a key. Null: any number.';

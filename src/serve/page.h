@@ -38,6 +38,9 @@ void page_rows(struct call *c, const PGresult *r, int from, int to);
 /* A value as a table shows it: a link for a task's number, a word with its colour for a status. */
 void page_value(struct call *c, const char *column, const char *value);
 
+/* Why a run began late, with a link to what ran in the middle of its wait, or to the blackouts. */
+void page_why(struct call *c, const char *column, const char *value, const char *at);
+
 /* One <option> of a choice. */
 void page_option(struct buf *o, const char *value, const char *label, const char *chosen);
 

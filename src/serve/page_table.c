@@ -69,6 +69,26 @@ page_value(struct call *c, const char *column, const char *value)
 	}
 }
 
+void
+page_why(struct call *c, const char *column, const char *value, const char *at)
+{
+	const char *reason = strchr(value, '\n') != NULL ? strchr(value, '\n') + 1 : value;
+
+	if (*at == '\0' || *reason == '\0') {
+		page_value(c, column, value);
+		return;
+	}
+	if (strncmp(reason, "blackout ", strlen("blackout ")) == 0) {
+		buf_adds(&c->out, "<a href=\"/blackouts\">");
+	} else {
+		buf_adds(&c->out, "<a href=\"/timeline?span=hour&amp;at=");
+		html_url(&c->out, at);
+		buf_adds(&c->out, "\">");
+	}
+	page_value(c, column, value);
+	buf_adds(&c->out, "</a>");
+}
+
 /* How many to show: the last column may be where the next page begins, which is not shown. */
 static int
 columns(const PGresult *r)
@@ -129,6 +149,7 @@ put_cut(struct call *c, const PGresult *r, int row, const char *value)
 static void
 put_cell(struct call *c, const PGresult *r, int row, int col)
 {
+	static const char *const reasons[] = {"why_late", "waited", NULL};
 	const char *value = db_text(r, row, col), *path, *to = lead_of(r, row, col, &path);
 	size_t indent = to != NULL ? strspn(value, " ") : 0; /* of a tree */
 	AUTO_BUF struct buf run = {0};
@@ -137,6 +158,10 @@ put_cell(struct call *c, const PGresult *r, int row, int col)
 	if (strcmp(PQfname(r, col), "outcome") == 0 && put_run_path(&run, r, row)) {
 		path = buf_str(&run);
 		to = "";
+	}
+	if (is_one_of(PQfname(r, col), reasons) && PQfnumber(r, "why_at") >= 0) {
+		page_why(c, PQfname(r, col), value, db_field(r, row, "why_at"));
+		return;
 	}
 	if (to == NULL && strlen(value) > CELL_MAX) {
 		put_cut(c, r, row, value);

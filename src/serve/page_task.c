@@ -11,7 +11,7 @@ static bool
 has_place(const char *name)
 {
 	static const char *const own[] = {
-	    "output", "error", "attempts", "chain", "steps", "command", "args", NULL};
+	    "output", "error", "attempts", "chain", "steps", "command", "args", "why_at", NULL};
 
 	for (const char *const *o = own; *o != NULL; o++) {
 		if (strcmp(*o, name) == 0)
@@ -43,7 +43,10 @@ put_fields(struct call *c, const PGresult *fields)
 		for (const char *p = name; *p != '\0'; p++)
 			buf_addc(&c->out, *p == '_' ? ' ' : *p);
 		buf_adds(&c->out, "</dt><dd>");
-		page_value(c, name, db_text(fields, row, 1));
+		if (strcmp(name, "why_late") == 0)
+			page_why(c, name, db_text(fields, row, 1), field(fields, "why_at"));
+		else
+			page_value(c, name, db_text(fields, row, 1));
 		buf_adds(&c->out, "</dd></div>\n");
 	}
 	buf_adds(&c->out, "</dl>\n");

@@ -1,7 +1,7 @@
 -- Why a run began late: each thing that the history knows, and nothing that it does not.
 begin;
 \ir nodes.inc
-select plan(13);
+select plan(15);
 insert into pgrab.node (id, name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every,
   dead_after, started_at, incarnation, state, heartbeat_at)
 values (1, 'n1', 'h', 1, '1', 'id_hash', 2, '{noop}', '1 s', '1 hour', now(), 11, 'up', now());
@@ -59,6 +59,17 @@ values (22, 1, now() - interval '1 h', now() - interval '2 h', now() - interval 
 select is((select w.why from pgrab.run r cross join lateral
     pgrab_tool.why_late(r.task_id, r.version, r.finished_at) w where r.task_id = 22), 'n1 was busy: 2 of 2',
   'of a fire that was missed: who was busy');
+
+insert into pgrab.limit (key, max_running) values ('tape', 1);
+insert into pgrab.run (task_id, version, node, fire_at, created_at, started_at, finished_at, attempt, outcome,
+  kind, owner, name, definition)
+select 41, 1, 'n3', now() - interval '2 h', now() - interval '2 h', now() - interval '2 h',
+  now() - interval '59 min', 1, 'succeeded', 'noop', current_user, 'backup', '{"limit_key": "tape"}';
+select is(pg_temp.late(23, 60, 61, '{"definition": {"limit_key": "tape"}}'),
+  'no node took it for 00:01:00; limit tape: 1 of 1 ran: backup #41', 'under a limit: who had the place');
+select is((select w.why_at::timestamp at time zone current_setting('timezone') from pgrab.run r
+    cross join lateral pgrab_tool.why_late(r.task_id, r.version, r.finished_at) w where r.task_id = 23),
+  date_trunc('second', now() - interval '1 h' + interval '30.5 s'), 'and when: in the middle of the wait');
 
 select * from finish();
 rollback;

@@ -90,6 +90,12 @@ def test_a_moment_says_which_limit_kept_what_and_who_had_it(db, nodes, serving):
     assert told["gone"]["waited_for"] == "it was not run: no node was up", told
     assert told["stays"]["waited_for"].startswith("no live node has labels") and told["stays"]["until"] is None, told
     assert {a["name"]: a["waited_for"] for a in serve.api("GET", "/moment")}["asks"] == "signal approved"
+    page = Visitor(serve).get("/history?q=report")
+    (href,) = [a["href"] for tag, a in page.elements if a.get("href", "").startswith("/timeline?span=hour&at=2026-03-01T03%3A04%3A30")]
+    assert any("limit tape: 1 of 1 ran: backup #1" in words for words in page.words), page.words
+    assert "At that moment" in Visitor(serve).get(href).words
+    page = Visitor(serve).get("/tasks/1/runs/1")
+    assert len([a for tag, a in page.elements if a.get("href", "").startswith("/timeline?span=hour&at=2026")]) == 1
 
 
 def test_a_window_with_very_many_runs_is_drawn_in_parts(db, nodes, serving):

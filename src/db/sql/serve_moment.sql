@@ -20,18 +20,6 @@ near as materialized (
 load as materialized (
   select n.node, n.kind = 'http' as http, sum(pgrab_tool.run_slots(n.task_id, n.definition)) as running
   from near n cross join asked a where n.started_at <= a.at group by 1, 2),
-held as materialized (
-  select h.key, h.running, h.most, h.names
-  from (
-    select x.key, count(*) as running, string_agg(case when x.no <= 3
-      then concat_ws(' ', x.name, '#' || x.task_id) end, ', ' order by x.no) as names,
-      pgrab_tool.may_run(x.key) as most
-    from (
-      select k.key, n.name, n.task_id, row_number() over (partition by k.key order by n.started_at) as no
-      from near n cross join asked a cross join lateral (select coalesce(n.limit_key,
-        (select t.limit_key from pgrab.task t where t.id = n.task_id)) as key) k
-      where n.started_at <= a.at and k.key is not null) x
-    group by x.key) h),
 ran as (
   select n.* from near n cross join asked a where n.started_at <= a.at
   order by n.started_at, n.task_id limit 60),
@@ -42,6 +30,10 @@ waited as materialized (
     select n.* from near n cross join asked a where n.started_at > a.at order by n.fire_at limit 60) n
     cross join asked a
     left join lateral pgrab_tool.kept_at(n.task_id, n.version, n.finished_at, a.at) k on true),
+held as materialized (
+  select k.key, h.what
+  from (select distinct w.under as key from waited w where w.what is null and w.under is not null) k
+    cross join asked a cross join lateral pgrab_tool.limit_held(k.key, a.at, 10000) h),
 due as (
   select d.* from (
     select t.id, t.name, t.key, t.kind, t.due_at as since, t.created_at
@@ -62,8 +54,7 @@ union all
 select 'waiting', n.task_id, n.name, n.kind, n.node, n.since, date_trunc('second', n.started_at), n.outcome,
   case when n.outcome in ('missed', 'skipped') then 'it was not run: ' || n.error
     when n.what is not null then n.what
-    when h.running >= h.most
-      then format('limit %s: %s of %s ran: %s', n.under, h.running, h.most, h.names)
+    when h.what is not null then h.what
     when l.running >= c.slots then format('%s was busy: %s of %s', n.node, l.running, c.slots)
     when n.node is null then 'no node took it'
     when n.under is not null and n.claimed_at > a.at then format('a place under limit %s', n.under)

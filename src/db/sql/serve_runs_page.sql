@@ -10,7 +10,7 @@ select q.task_id, q.name, q.kind, q.attempt, q.outcome, q.node,
   concat(case when q.outcome in ('missed', 'skipped')
     then format('its fire of %s: ', date_trunc('second', q.fire_at)) end, q.error) as error,
   concat(q.finished_at, '~', q.task_id, '~', q.version) as cursor, q.version,
-  q.searched
-from q left join lateral pgrab_tool.why_late(q.task_id, q.version, q.finished_at) w 
+  q.searched, w.why_at
+from q left join lateral pgrab_tool.why_late(q.task_id, q.version, q.finished_at) w
     on q.waited > 2 or q.outcome = 'missed'
 order by q.finished_at desc, q.task_id desc, q.version desc
