@@ -66,7 +66,7 @@ put_next_page(struct call *c, const PGresult *r)
 		return;
 	buf_adds(&c->out, "<p>");
 	if (c->searched != NULL)
-		buf_addf(&c->out, "Searched %s. ", c->searched);
+		buf_addf(&c->out, "Searched %s, and no further: the history goes on. ", c->searched);
 	next = call_next(c, db_text(r, last, PQfnumber(r, "cursor")));
 	buf_adds(&c->out, "<a rel=\"next\" href=\"");
 	html_text(&c->out, next);
@@ -118,25 +118,62 @@ page_tasks(struct call *c, struct db *db)
 	}
 }
 
+/* Of the one live task of that name all runs are found by its id, however long the history is.  only: NULL
+ * if it is not one. */
+static bool
+ask_named(struct call *c, struct db *db, PGresult **r, const char **only)
+{
+	const char *name[] = {call_query(c, "q")};
+
+	if (name[0] == NULL || call_query(c, "task") != NULL || call_query(c, "names") != NULL)
+		return true;
+	if (!page_ask_shared(c, db, "serve_named", 1, name, r))
+		return false;
+	*only = PQntuples(*r) == 1 ? db_text(*r, 0, 0) : NULL;
+	return true;
+}
+
+static void
+put_only_named(struct call *c, const char *id)
+{
+	if (id == NULL)
+		return;
+	buf_addf(&c->out, "<p>All runs of <a href=\"/tasks/%s\">the task of that name</a>. <a href=\"", id);
+	html_text(&c->out, c->uri);
+	buf_adds(&c->out, "&amp;names=all\">Search other names that contain it, too</a></p>\n");
+}
+
 void
 page_history(struct call *c, struct db *db)
 {
 	static const struct filter filters[] = {{"q", "Name", NULL}, {"task", "Task", NULL},
 	    {"outcome", "Outcome", run_outcomes}, {"node", "Node", NULL},
 	    {"started_since", "Started since", NULL}, {"started_until", "until", NULL}, {NULL, NULL, NULL}};
-	char *like = pattern_of(call_query(c, "q")), since[MOMENT_MAX], until[MOMENT_MAX];
+	AUTO_CLEAR PGresult *r = NULL, *named = NULL;
+	AUTO_FREE char *like = pattern_of(call_query(c, "q"));
+	char since[MOMENT_MAX], until[MOMENT_MAX];
+	const char *only = NULL;
 	const char *params[] = {call_query(c, "task"), call_query(c, "outcome"), like, NULL,
 	    call_query(c, "node"), NULL, NULL, NULL, call_moment(c, "started_since", since),
 	    call_moment(c, "started_until", until), call_query(c, "cursor"), "51"};
-	AUTO_CLEAR PGresult *r = NULL;
 
+	if (!ask_named(c, db, &named, &only))
+		return;
+	if (only != NULL) {
+		params[0] = only;
+		params[2] = NULL;
+	}
 	if (page_ask_shared(c, db, "serve_runs_page", 12, params, &r)) {
+		int rows = rows_shown(c, r);
+
 		begin_list(c, "History", filters);
-		page_table(c, r, rows_shown(c, r), SAYS_NO_RUNS, false);
+		put_only_named(c, only);
+		page_table(c, r, rows,
+		    c->searched == NULL ? SAYS_NO_RUNS : "No such runs in the part that was searched.",
+		    false);
 		put_next_page(c, r);
 		page_end(c);
 	}
-	free(like);
 }
 
 void

@@ -160,7 +160,7 @@ put_list(struct call *c, const char *heading, const PGresult *r)
 }
 
 struct parts {
-	PGresult *fields, *explain, *fires, *links, *steps, *runs, *edits, *output, *batch, *members;
+	PGresult *fields, *explain, *fires, *links, *steps, *runs, *unrun, *edits, *output, *batch, *members;
 };
 
 /* A task that has ended is explained by its runs. */
@@ -174,12 +174,32 @@ ask_rest(struct call *c, struct db *db, struct parts *p)
 	       page_ask(c, db, "serve_chain_page", 3, chain, &p->links) &&
 	       page_ask(c, db, "cli_show_steps", 1, id, &p->steps) &&
 	       page_ask(c, db, "serve_task_runs_page", 2, last, &p->runs) &&
+	       page_ask(c, db, "serve_unrun", 1, id, &p->unrun) &&
 	       page_ask(c, db, "cli_diff", 3, edits, &p->edits) &&
 	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
 	       page_ask(c, db, "serve_output", 1, id, &p->output) &&
 	       (strcmp(field(p->fields, "kind"), "batch") != 0 ||
 		   (page_ask(c, db, "serve_batch", 1, id, &p->batch) &&
 		       page_ask(c, db, "serve_members", 2, members, &p->members)));
+}
+
+/* The last hundred, and where the others are. */
+static void
+put_runs(struct call *c, const struct parts *p)
+{
+	const char *id = field(p->fields, "id");
+
+	page_heading(c, "Runs");
+	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
+	buf_addf(&c->out, "<p><a href=\"/history?task=%s\">All its history</a>", id);
+	for (int row = 0; row < PQntuples(p->unrun); row++) {
+		const char *outcome = db_text(p->unrun, row, 0), *n = db_text(p->unrun, row, 1);
+
+		buf_addf(&c->out,
+		    "; <a href=\"/history?task=%s&amp;outcome=%s\">%s fire%s %s in the last 7 days</a>", id,
+		    outcome, n, strcmp(n, "1") == 0 ? "" : "s", outcome);
+	}
+	buf_adds(&c->out, "</p>\n");
 }
 
 static void
@@ -207,8 +227,7 @@ put_parts(struct call *c, const struct parts *p)
 		    field(f, "id"));
 	}
 	put_list(c, "Steps", p->steps);
-	page_heading(c, "Runs");
-	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
+	put_runs(c, p);
 	put_output(c, p->output);
 	put_list(c, "Edits", p->edits);
 	page_end(c);
@@ -247,6 +266,7 @@ page_task(struct call *c, struct db *db)
 	PQclear(p.links);
 	PQclear(p.steps);
 	PQclear(p.runs);
+	PQclear(p.unrun);
 	PQclear(p.edits);
 	PQclear(p.output);
 	PQclear(p.batch);

@@ -317,6 +317,28 @@ def test_the_history_says_when_a_run_started_and_how_long_it_waited(db, nodes, s
     assert db.one("select waited between 0 and 60 from pgrab.history where task_id = %s", task)
 
 
+def test_the_history_has_fires_that_were_not_run_and_all_of_a_task_by_its_name(db, serving):
+    task = db.add(kind="noop", name="nightly", schedule="@yearly")
+    db.query("insert into pgrab.run (task_id, version, fire_at, finished_at, created_at, attempt, outcome, error, kind, owner, name) "
+             "select %s, g, now() - g * interval '1 h', now() - interval '50 min', '2026-01-01', 0, 'missed', 'no node was up', 'noop', "
+             "'x', 'nightly' from generate_series(1, 3) g", task)
+    db.query("insert into pgrab.run (task_id, version, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, kind, owner, name) "
+             "select 9, g, now(), now(), now(), now() - g * interval '1 ms', now(), 1, 'succeeded', 'noop', 'x', 'other' from generate_series(1, 20001) g")
+    serve = serving()
+    for given, n in (("started_since=150m&started_until=90m", 1), ("started_since=4h", 3), ("started_since=30m", 0)):
+        assert len(json.loads(serve.get(f"/api/v1/runs?task={task}&{given}").text)) == n, given
+        page = Visitor(serve).get(f"/history?q=nightly&{given}")  # beyond the twenty thousand runs that a search looks at
+        assert len([1 for tag, a in page.elements if a.get("data-label") == "outcome"]) == n, page.words
+        assert not any("Searched" in words for words in page.words)
+    (wider,) = [a["href"] for tag, a in page.elements if a.get("href", "").endswith("names=all")]
+    wide = Visitor(serve).get(wider)
+    assert "No such runs." in wide.words or any("Searched back to" in words for words in wide.words), wide.words
+    page = Visitor(serve).get("/history?q=ightl")
+    assert "No such runs in the part that was searched." in page.words and "Search on" in page.words, page.words
+    page = Visitor(serve).get(f"/tasks/{task}")
+    assert "All its history" in page.words and "3 fires missed in the last 7 days" in page.words, page.words
+
+
 def attention(serve):
     """The lines under Needs attention, and where links lead."""
     page = Visitor(serve).get("/")

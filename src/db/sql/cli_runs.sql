@@ -15,8 +15,8 @@ where ($1::bigint is null or r.task_id = $1) and ($2::text is null or r.outcome 
   and r.finished_at >= coalesce(pgrab_tool.moment($7::text), '-infinity')
   and r.finished_at < coalesce(pgrab_tool.moment($8::text), 'infinity')
   and ($9::text is null or r.finished_at >= pgrab_tool.moment($9) -- for the partitions
-    and coalesce(r.started_at, r.claimed_at) >= pgrab_tool.moment($9))
-  and ($10::text is null or coalesce(r.started_at, r.claimed_at) < pgrab_tool.moment($10))
+    and coalesce(r.started_at, r.claimed_at, r.fire_at) >= pgrab_tool.moment($9))
+  and ($10::text is null or coalesce(r.started_at, r.claimed_at, r.fire_at) < pgrab_tool.moment($10))
 -- For one task the sort key is no plain column, so that the planner finds its runs by task_id, and not in the
 -- order of run_finished_idx.
 order by case when $1::bigint is null then r.finished_at end desc,
