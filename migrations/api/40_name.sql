@@ -128,3 +128,23 @@ return case when p_text like '% us' then statement_timestamp() - p_text::interva
 comment on function pgrab_tool.moment(text) is
   'A point in time as a user gives it: a number of microseconds ago (ending in us), or a time; of a time '
   'without a day, or with only a weekday, the last one.';
+
+-- A node writes them in UTC.  What only looks like a time stays.
+create or replace function pgrab_tool.times_here(p_text text) returns text
+language plpgsql stable as $$
+declare
+  v_text text := p_text;
+  v_time text;
+begin
+  for v_time in
+    select distinct m[1]
+    from regexp_matches(p_text, '\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?', 'g') m
+  loop
+    v_text := replace(v_text, v_time, v_time::timestamptz::text);
+  end loop;
+  return v_text;
+exception when data_exception then
+  return p_text;
+end $$;
+comment on function pgrab_tool.times_here(text) is
+  'A text of the history with its times in the zone of the session.';

@@ -1,6 +1,6 @@
 -- A task is named by its id, its key or its name, and shown by its name or its key.
 begin;
-select plan(33);
+select plan(36);
 
 insert into pgrab.task (id, key, name, kind, run_at) overriding system value values
   (1, 'nightly', null, 'noop', now() + interval '1 hour'),
@@ -89,6 +89,14 @@ set local timezone = 'Asia/Tokyo';
 select is(extract(dow from pgrab_tool.moment('tue 00:30') at time zone 'Asia/Tokyo'), 2::numeric,
   'in the zone of the session');
 select throws_ok($$select pgrab_tool.moment('Monsoon 25:99')$$, '22008', null, 'not any word');
+
+set local timezone = 'Asia/Tokyo';
+select is(pgrab_tool.times_here('n1 is up since 2026-11-26 23:30:02+00; nor any other before '
+    '2026-11-27 00:00:00.5+00'), 'n1 is up since 2026-11-27 08:30:02+09; nor any other before '
+    '2026-11-27 09:00:00.5+09', 'times of the history are told in the zone of who reads');
+select is(pgrab_tool.times_here('no 9999-99-99 99:99:99+00'), 'no 9999-99-99 99:99:99+00',
+  'what is none stays');
+select is(pgrab_tool.times_here(null), null, 'no text');
 
 select * from finish();
 rollback;

@@ -103,7 +103,8 @@ from (
   union all
   select 6, -m.n, 'missed', case when m.n <= 5
       then format('%s (%s) missed its fire of %s: %s', m.task, m.task_id,
-        date_trunc('second', m.fire_at::timestamptz), m.why)
+        date_trunc('second', m.fire_at::timestamptz),
+        pgrab_tool.times_here(m.why))
     else format('%s more missed fires within the last hour: pgrab runs --outcome missed', m.all - 5) end,
     case when m.n <= 5 then m.task_id end, null
   from missed m where m.n <= 6

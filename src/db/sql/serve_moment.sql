@@ -52,7 +52,7 @@ select 'running' as status, n.task_id, n.name, n.kind, n.node, date_trunc('secon
 from ran n
 union all
 select 'waiting', n.task_id, n.name, n.kind, n.node, n.since, date_trunc('second', n.started_at), n.outcome,
-  case when n.outcome in ('missed', 'skipped') then 'it was not run: ' || n.error
+  case when n.outcome in ('missed', 'skipped') then 'it was not run: ' || pgrab_tool.times_here(n.error)
     when n.what is not null then n.what
     when h.what is not null then h.what
     when l.running >= c.slots then format('%s was busy: %s of %s', n.node, l.running, c.slots)

@@ -7,8 +7,9 @@
 select q.task_id, q.name, q.kind, q.attempt, q.outcome, q.node,
   date_trunc('second', q.started_at) as started_at, concat_ws(E'\n', q.waited, w.why) as waited,
   q.seconds, date_trunc('second', q.finished_at) as finished_at,
-  concat(case when q.outcome in ('missed', 'skipped')
-    then format('its fire of %s: ', date_trunc('second', q.fire_at)) end, q.error) as error,
+  case when q.outcome in ('missed', 'skipped')
+    then format('its fire of %s: %s', date_trunc('second', q.fire_at), pgrab_tool.times_here(q.error))
+    else q.error end as error,
   concat(q.finished_at, '~', q.task_id, '~', q.version) as cursor, q.version,
   q.searched, w.why_at
 from q left join lateral pgrab_tool.why_late(q.task_id, q.version, q.finished_at) w

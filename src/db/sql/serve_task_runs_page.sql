@@ -5,8 +5,9 @@ select r.attempt, r.outcome, r.node, r.started_at,
     greatest(coalesce(r.started_at, r.claimed_at) - r.fire_at, '0')), 3) end as waited,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds, r.finished_at, r.exit_code,
   w.why as why_late,
-  concat(case when r.outcome in ('missed', 'skipped')
-    then format('its fire of %s: ', date_trunc('second', r.fire_at)) end, r.error) as error,
+  case when r.outcome in ('missed', 'skipped')
+    then format('its fire of %s: %s', date_trunc('second', r.fire_at), pgrab_tool.times_here(r.error))
+    else r.error end as error,
   null as cursor, r.task_id, r.version, w.why_at,
   to_char(r.finished_at - least(b.whole / 2, '3 days'), 'YYYY-MM-DD"T"HH24:MI:SS') as middle,
   case when b.whole < '30 s' then 'minute' when b.whole < '30 min' then 'hour'
