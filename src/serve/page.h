@@ -74,9 +74,9 @@ void page_legend(struct call *c, const char *const (*items)[2]);
 /* How long the last runs took and how late they began; the rows of serve_rates, each with a link
  * to a timeline of that span. */
 void page_last_runs(struct call *c, const PGresult *runs);
-void page_load(struct call *c, const PGresult *r);       /* of serve_day */
-void page_congestion(struct call *c, const PGresult *r); /* of serve_congestion */
-void page_batch(struct call *c, const PGresult *r);      /* of serve_batch */
+void page_load(struct call *c, const PGresult *r);                         /* of serve_day */
+void page_congestion(struct call *c, const PGresult *r, const char *span); /* of serve_congestion */
+void page_batch(struct call *c, const PGresult *r);                        /* of serve_batch */
 void page_rates(struct call *c, const PGresult *r, const char *heading, const char *span);
 /* page_chain.c */
 void page_chain(struct call *c, struct db *db);

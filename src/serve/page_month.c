@@ -315,7 +315,7 @@ put_page(struct call *c, struct month *m)
 	if (m->day != NULL)
 		put_day(c, m);
 	put_clash(c, m->clash);
-	page_congestion(c, m->late);
+	page_congestion(c, m->late, DAYS_TEXT " days");
 	put_clashes(c, m);
 	put_quiet(c, m);
 	put_numbers(c, m);

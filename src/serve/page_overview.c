@@ -181,7 +181,7 @@ page_overview(struct call *c, struct db *db)
 		put_part(c, "waiting", "Waits for a signal, an answer or members", r[11], "/waiting");
 		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
 		page_load(c, r[8]);
-		page_congestion(c, r[12]);
+		page_congestion(c, r[12], "24 hours");
 		put_list(c, "Nodes", r[3], SAYS_NO_NODES);
 		put_crews(c, r[7]);
 		page_form(c, "/all", "actions");

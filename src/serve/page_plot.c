@@ -255,17 +255,19 @@ page_load(struct call *c, const PGresult *r)
 }
 
 void
-page_congestion(struct call *c, const PGresult *r)
+page_congestion(struct call *c, const PGresult *r, const char *span)
 {
 	page_heading(c, "Will it fit?");
-	page_table(c, r, PQntuples(r),
-	    "No run will begin more than a minute late, if each takes as long as usual.", false);
-	if (PQntuples(r) > 0)
+	buf_addf(&c->out, "<p class=\"dim\">The next %s. ", span);
+	if (PQntuples(r) == 0) {
 		buf_adds(&c->out,
-		    "<p class=\"dim\">When more is to run than can, if each run takes as long as "
-		    "usual: until when it is worked off, and how late runs begin. What blackouts move or "
-		    "skip "
-		    "counts at its own time.</p>\n");
+		    "No run will begin more than a minute late, if each takes as long as usual.</p>\n");
+		return;
+	}
+	buf_adds(&c->out,
+	    "When more is to run than can, if each run takes as long as usual: until when it is worked off, "
+	    "and how late runs begin. What blackouts move or skip counts at its own time.</p>\n");
+	page_table(c, r, PQntuples(r), "", false);
 }
 
 /* How far a batch is: a bar of what its members are. */

@@ -1,7 +1,7 @@
 -- Will the load fit: pgrab.congestion().
 begin;
 \ir nodes.inc
-select plan(7);
+select plan(9);
 set local timezone = 'UTC';
 
 -- at: seconds from now
@@ -32,15 +32,27 @@ select is((select string_agg(format('%s %s %s %s until %s late %s at %s: %s and 
       c.begins_at - date_trunc('hour', now()), '', c.ends_at - date_trunc('hour', now()), c.late_by,
       c.worst_at - date_trunc('hour', now()), c.names, c.more), '; ')
     from pgrab.congestion('6 h') c),
-  'workers 2 03:00:00  until 04:58:36 late 01:28:57 at 03:29:39: etl 1 (01:28:00), etl 2 (01:28:00), '
-  'etl 3 (01:28:00), etl 4 (01:28:00), etl 5 (01:28:00) and 3', 'eight on two, half an hour each');
+  'workers 2 03:00:00  until 04:58:36 late 01:28:57 at 03:29:39: etl 1 (01:28), etl 2 (01:28), '
+  'etl 3 (01:28), etl 4 (01:28), etl 5 (01:28) and 3', 'eight on two, half an hour each');
 insert into pgrab.limit (key, max_running) values ('tape', 1);
 update pgrab.task set limit_key = 'tape', run_at = date_trunc('hour', now()) + id % 2 * interval '2 hours'
   + interval '1 hour' where name in ('etl 1', 'etl 2', 'etl 3');
 delete from pgrab.task where name not in ('etl 1', 'etl 2', 'etl 3');
 select is((select string_agg(format('%s %s %s', c.crew, c.late_by, c.names), '; ')
     from pgrab.congestion('6 h') c),
-  'limit tape 00:29:39 etl 1 (00:29:00), etl 3 (00:29:00)', 'on a limit');
+  'limit tape 00:29:39 etl 1 (00:29), etl 3 (00:29)', 'on a limit');
+
+-- 0x97: 29:39; 0x9f: what its holder takes
+update pgrab.task set durations = '\xa7', run_at = date_trunc('hour', now()) + interval '2 hours'
+where name = 'etl 1';
+update pgrab.task set run_at = date_trunc('hour', now()) + interval '2 hours 30 minutes' where name = 'etl 2';
+delete from pgrab.task where name = 'etl 3';
+select ok(pgrab_tool.usual('\xa7') > interval '70 min', 'the one takes long');
+select is((select string_agg(format('%s %s %s', c.crew, c.late_by, c.names), '; ')
+    from pgrab.congestion('8 h') c),
+  (select format('limit tape %s etl 2 (%s)', date_trunc('second', u.late), to_char(u.late, 'HH24:MI'))
+  from (select pgrab_tool.usual('\xa7') - interval '30 min' as late) u),
+  'on a limit of one: late until the holder ends, however short the other is');
 
 select * from finish();
 rollback;
