@@ -231,7 +231,7 @@ comment on column pgrab.task.share_key is
   'Whose it is: when more is due than can run, tasks with one key take turns with those of others, whatever '
   'their numbers. Null: it has no turns to take.';
 comment on column pgrab.task.failover_after is
-  'With prefer: how long after its time any other node may take it, too. Null: one minute.';
+  'With prefer: how long after its time any other node may take it, too. Null: 30 s.';
 comment on column pgrab.task.traceparent is
   'The trace (W3C) that its runs belong to, and the span that they are children of. Default: that of the '
   'setting pgrab.traceparent, if the task runs once; of a link, its parent''s. Null: none.';
@@ -276,7 +276,7 @@ create index task_due_idx on pgrab.task (
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
-      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
+      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '30 s'))::text, '')
       || case when share_key is null then '' else ' shared' end
       || case when slots = 1 then '' else ' slots ' || slots::text end
       || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
@@ -298,7 +298,7 @@ create index task_idle_idx on pgrab.task (
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
-      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
+      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '30 s'))::text, '')
       || case when share_key is null then '' else ' shared' end
       || case when slots = 1 then '' else ' slots ' || slots::text end
       || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
@@ -315,7 +315,7 @@ create index task_share_idx on pgrab.task (
     else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
       || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
       || require::text
-      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '1 min'))::text, '')
+      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '30 s'))::text, '')
       || case when share_key is null then '' else ' shared' end
       || case when slots = 1 then '' else ' slots ' || slots::text end
       || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')

@@ -351,9 +351,13 @@ return case
     then 'prefer: A JSON object of label values, for example {"site": "hq"}, or null; values are strings, as '
       'in the node''s labels setting.'
   when not t.failover_after between '0' and '365 days'
-    then 'failover_after: Between 0 and 365 days, or null: one minute.'
+    then 'failover_after: Between 0 and 365 days, or null: 30 s.'
   when t.failover_after is not null and t.prefer is null
     then 'failover_after: It goes with prefer, the labels of the nodes that should take the task.'
+  when t.prefer is not null and t.schedule is not null
+    and coalesce(t.failover_after, '30 s') >= t.misfire_after
+    then 'failover_after: With a schedule it is less than misfire_after (1 minute, if not given): else a '
+      'fire counts as missed before other nodes may take it.'
   when not t.slots between 1 and 1000 then 'slots: A task takes 1 to 1000 workers of its node.'
   when octet_length(t.share_key) not between 1 and 200
     then 'share_key: 1 to 200 bytes, or null.' end;

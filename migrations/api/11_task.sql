@@ -23,7 +23,7 @@ return case when t.delivery = 'at_least_once' and t.require = '{}' and t.kind in
   else substring(sha256(decode(replace(width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])::text
     || ' ' || length(t.owner)::text || ' ' || t.owner || length(t.kind)::text || ' ' || t.kind || t.delivery
     || t.require::text
-    || coalesce(t.prefer::text || extract(epoch from coalesce(t.failover_after, '1 min'))::text, '')
+    || coalesce(t.prefer::text || extract(epoch from coalesce(t.failover_after, '30 s'))::text, '')
     || case when t.share_key is null then '' else ' shared' end
     || case when t.slots = 1 then '' else ' slots ' || t.slots::text end
     || case when t.kind in ('shell', 'exec') then coalesce(' memory ' || (t.args #>> '{limits,memory}'), '')
@@ -590,7 +590,8 @@ language sql immutable
 begin atomic
   select (null, pgrab_tool.lane_of(t),
     pgrab_internal.band(t.priority), t.owner, t.kind, t.require, t.delivery, t.prefer,
-    case when t.prefer is not null then coalesce(date_part('epoch', t.failover_after), 60) * 1e6 end::bigint,
+    case when t.prefer is not null
+      then greatest(coalesce(date_part('epoch', t.failover_after), 30) * 1e6, 1) end::bigint,
     t.share_key is not null, t.slots, pgrab_tool.memory_of(t.kind, t.args))::pgrab_internal.lane;
 end;
 comment on function pgrab_internal.lane(pgrab_internal.task) is 'The lane of a task.';

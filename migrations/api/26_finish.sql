@@ -282,7 +282,7 @@ begin
       cross join lateral (
         select o.outcome not in ('succeeded', 'cancelled', 'waited')
           and (t.attempt < t.max_attempts or u.uncounted)
-          and t.delivery = 'at_least_once' and f.retry_us is distinct from -1
+          and t.delivery = 'at_least_once' and (f.retry_us is distinct from -1 or o.outcome = 'preempted')
           and (t.run_at <= t.fire_at or t.chain is not null) or o.outcome = 'awaits' as again) a
       cross join lateral (
         select not a.again and o.outcome <> 'waited' and t.schedule is not null and t.chain is null

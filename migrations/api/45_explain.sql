@@ -602,7 +602,7 @@ begin atomic
         o.after) end
   from (
     select t.due_at + x.after as at, x.after
-    from (select coalesce(t.failover_after, '1 minute') as after) x) o
+    from (select coalesce(t.failover_after, '30 s') as after) x) o
     cross join lateral (
       select string_agg(n.name, ', ' order by n.name) as names, count(*) filter (where w.full is null) as free
       from pgrab.node n cross join lateral pgrab_tool.room_for(
@@ -977,7 +977,7 @@ begin atomic
     select t.id, coalesce(t.name, t.key) as name, t.kind, t.owner, t.require, t.schedule, t.durations,
       pgrab.shard(t.id) as shard, t.priority, pgrab_internal.band(t.priority) as band, t.slots,
       pgrab_tool.memory_of(t.kind, t.args) as memory, f.at, f.held_by, t.prefer, t.due_at,
-      coalesce(t.failover_after, '1 minute') as failover
+      coalesce(t.failover_after, '30 s') as failover
     from (
       select d.* from pgrab_tool.due_first(
         statement_timestamp() + p_horizon, '{scheduled,claimed,running}', p_limit) d

@@ -78,7 +78,7 @@ static const struct option_key keys[] = {
     CLI_TEXT_ROW(require, 0, "JSON", "only nodes with these labels: '{\"zone\":\"eu\"}'"),
     CLI_TEXT_ROW(prefer, 0, "JSON", "nodes with these labels take it, others later: '{\"site\":\"hq\"}'"),
     CLI_TEXT_ROW(
-	failover_after, 0, "TIME", "how long after its time other nodes may take it, too (default 1m)"),
+	failover_after, 0, "TIME", "how long after its time other nodes may take it, too (default 30s)"),
     CLI_TEXT_ROW(share_key, 0, "KEY", "whose it is: tasks of different keys take turns"),
     CLI_TEXT_ROW(slots, 0, "N", "how many workers of its node it takes (default 1)"),
     CLI_TEXT_ROW(limit, 0, "KEY", "counts against this row of pgrab.limit"),

@@ -336,9 +336,9 @@ look_part(
 		const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
 		    pgarray_str(&a.shards), pgarray_str(&a.marks), pgarray_str(&a.ahead), q->able.kinds,
 		    q->able.labels, q->once ? "t" : "f", pgarray_str(&a.wanted), q->able.owners,
-		    q->able.bounds, pgarray_str(&a.slice), pgarray_str(&a.keys)};
+		    q->able.bounds, pgarray_str(&a.slice), pgarray_str(&a.keys), q->unlimited ? "f" : "t"};
 
-		rc = db_query(db, sql_text(statement), 14, params, &res, err);
+		rc = db_query(db, sql_text(statement), 15, params, &res, err);
 		if (rc == RC_OK)
 			read_candidates(res, q, turns, out, n_out);
 	}

@@ -89,8 +89,9 @@ struct look_lane {
 struct look_query {
 	struct look_lane *lane; /* owned: look_add, look_fini */
 	size_t n_lanes, room;
-	bool marks; /* begin at the marks */
-	bool free;  /* skip what another session has locked */
+	bool marks;     /* begin at the marks */
+	bool free;      /* skip what another session has locked */
+	bool unlimited; /* and what has a limit_key */
 	struct ability able;
 	bool once; /* may take at_most_once tasks */
 };

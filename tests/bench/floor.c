@@ -105,8 +105,8 @@ look(struct lane *l)
 	snprintf(last, sizeof last, "{%u}", own);
 
 	const char *params[] = {l->lane, "{1}", last, pgarray_str(&shards), pgarray_str(&marks), "{0}", KINDS,
-	    "{}", "t", limit, OWNERS, "{}", SLICE, l->key};
-	PGresult *res = query(l, "look", 14, params);
+	    "{}", "t", limit, OWNERS, "{}", SLICE, l->key, "t"};
+	PGresult *res = query(l, "look", 15, params);
 
 	l->n_rows = PQntuples(res);
 	remember(l, res);

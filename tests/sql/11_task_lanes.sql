@@ -38,7 +38,7 @@ select is((select array_agg(distinct length(lane) order by length(lane)) from la
   'what anybody can choose has a longer one than plain tasks');
 select is((select count(distinct pg_temp.lane_of('a', 'noop', '{}', 'at_least_once', 0::smallint, s, p, f))
     from (values (null::text, null::jsonb, null::interval), ('x', null, null), ('y', null, null),
-      (null, '{"a": "b"}', null), (null, '{"a": "c"}', null), (null, '{"a": "b"}', '60 s'),
+      (null, '{"a": "b"}', null), (null, '{"a": "c"}', null), (null, '{"a": "b"}', '30 s'),
       (null, '{"a": "b"}', '61 s'), ('x', '{"a": "b"}', null)) v(s, p, f)),
   6::bigint, 'what takes turns has its own, whatever the key; and what prefers other nodes, or later');
 

@@ -1,6 +1,6 @@
 -- share_key, prefer, failover_after: what they may be, and what they make of a lane.
 begin;
-select plan(13);
+select plan(14);
 
 create function pg_temp.put(p_columns text, p_values text) returns void language plpgsql as $$
 begin
@@ -18,12 +18,14 @@ select pg_temp.refused('prefer, failover_after', '''{"a": "b"}'', ''-1 s''',
 select pg_temp.refused('share_key', '''''', 'task share_key cannot be ''''');
 select pg_temp.refused('share_key', 'repeat(''x'', 201)',
   format('task share_key cannot be ''%s''', repeat('x', 200)));
+select pg_temp.refused('prefer, schedule, failover_after', '''{"a": "b"}'', ''@daily'', ''1 min''',
+  'task failover_after cannot be ''00:01:00''');
 select lives_ok($$select pg_temp.put('share_key', 'repeat(''x'', 200)')$$, '200 bytes are a key');
 select lives_ok($$select pg_temp.put('prefer, failover_after', '''{"a": "b"}'', ''5 s''')$$, 'a preference');
 select lives_ok($$select pg_temp.put('prefer', '''{"a": "b"}''')$$, 'and one with the usual failover');
 select results_eq(
   $$select prefer::text, failover, shared from pgrab.lane where owner = current_user order by id$$,
-  $$values (null, null::bigint, true), ('{"a": "b"}', 5000000, false), ('{"a": "b"}', 60000000, false)$$,
+  $$values (null, null::bigint, true), ('{"a": "b"}', 5000000, false), ('{"a": "b"}', 30000000, false)$$,
   'a lane says so');
 update pgrab.task set share_key = null where share_key is not null;
 select is((select count(*) from pgrab.lane where not shared and prefer is null), 1::bigint,

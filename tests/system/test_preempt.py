@@ -36,7 +36,7 @@ def test_each_of_many_finds_one_that_gives_way(db, nodes):
     running(db, 4)
     urgent = [db.add(kind="sql", command="select 1", priority=10) for _ in range(4)]
     wait_until(lambda: all(runs(db, t) for t in urgent), 5, "four at once")
-    assert {r.outcome for t in long for r in runs(db, t)} == {"preempted"}
+    wait_until(lambda: {r.outcome for t in long for r in runs(db, t)} == {"preempted"}, 5, "what was stopped for them")
     assert db.one("select max(attempt) from pgrab.task where id = any (%s)", long) <= 1
 
 
@@ -81,3 +81,38 @@ def test_crews_give_way_too(db, nodes, slow):
     urgent = db.add(kind="http", command=slow.url("/"), priority=10)
     assert db.wait_run(urgent).outcome == "succeeded"
     assert [r.outcome for r in runs(db, long)] == ["preempted"]
+
+
+def test_another_node_that_is_free_and_cannot_run_it_is_no_help(db, nodes):
+    nodes.start("n1", workers=2, allow="shell,noop", preempt_after="1s")
+    nodes.start("n2", allow="noop")
+    long = [db.add(kind="shell", command="exec sleep 60", preemptible=True) for _ in range(2)]
+    running(db, 2)
+    urgent = [db.add(kind="shell", command="true", priority=10) for _ in range(2)]
+    versions = dict(db.query("select id, version from pgrab.task where id = any (%s)", urgent))
+    for task in urgent:
+        run = db.wait_run(task, timeout=8)
+        assert (run.outcome, run.version) == ("succeeded", versions[task] + 1), "claimed once, and not handed back"
+    assert [len(runs(db, t)) for t in long] == [1, 1]
+
+
+def test_nothing_gives_way_to_what_gets_no_place_under_its_limit(db, nodes):
+    nodes.start("n1", workers=2, allow="shell,noop", preempt_after="1s")
+    db.query("insert into pgrab.limit (key, max_running) values ('one', 1)")
+    db.add(kind="shell", command="exec sleep 60", limit_key="one")
+    db.add(kind="shell", command="exec sleep 60", preemptible=True)
+    running(db, 2)
+    for _ in range(3):
+        db.add(kind="shell", command="true", priority=10, limit_key="one")
+    urgent = db.add(kind="shell", command="true", priority=10)
+    assert db.wait_run(urgent, timeout=8).outcome == "succeeded", "one beside these finds a worker all the same"
+    db.wait(f"select count(*) = 1 from pgrab.run where task_id <> {urgent}")
+
+
+def test_it_is_no_failure_of_the_node(db, nodes):
+    nodes.start("n1", workers=1, allow="shell,noop", preempt_after="1s")
+    db.add(kind="shell", command="exec sleep 60", preemptible=True)
+    running(db, 1)
+    assert db.wait_run(db.add(kind="shell", command="true", priority=10), timeout=8).outcome == "succeeded"
+    db.wait("select runs_succeeded = 1 from pgrab.node")
+    assert db.one("select runs_failed from pgrab.node") == 0

@@ -462,19 +462,41 @@ the_shortest_run_gives_way_to_what_is_two_bands_above_and_has_waited_and_no_othe
 	give_urgent(60 * US_PER_S, 2);
 	parts_boss(&p);
 	assert_int_equal(given_way(), 0);
-	struct run *urgent = give_urgent(9 * US_PER_S, 4), *older = give_urgent(3600 * US_PER_S, 3);
+	struct run *urgent = give_urgent(9 * US_PER_S, 4);
+
+	give_urgent(3600 * US_PER_S, 3);
 
 	parts_boss(&p);
 	assert_int_equal(given_way(), 0);
 	sleep_until(urgent->due_mono_us + p.set.preempt_after_us);
 	assert_int_equal(given_way(), 1);
 	assert_int_equal(atomic_load(&p.at_work[3]->stop.why), PGRAB_STOP_PREEMPTED);
-	sleep_until(clock_mono_us() + 60 * US_PER_S); /* it takes its time, and the urgent one waits for it */
+	sleep_until(clock_mono_us() + 3 * US_PER_S); /* it takes its time, and the urgent one waits for it */
 	assert_int_equal(given_way(), 1);
 	ended(3);
 	parts_boss(&p);
+	for (int i = 0; i < 3; i++)
+		assert_true(pop(p.n.start_queue)->place.release); /* the others have gone back meanwhile */
 	assert_ptr_equal(pop(p.n.start_queue), urgent);
-	assert_int_equal(older->place.phase, RUN_READY);
+	parts_end(&p);
+}
+
+static void
+what_goes_back_before_a_run_has_given_way_leaves_its_worker_to_the_next(void **unused)
+{
+	begin();
+	four_preemptible(0);
+	struct run *urgent = give_urgent(60 * US_PER_S, 4), *next;
+
+	sleep_until(clock_mono_us() + p.set.kill_grace_us + p.set.steal_after_us + 300 * US_PER_MS);
+	assert_true(urgent->place.release);
+	assert_ptr_equal(pop(p.n.start_queue), urgent);
+	next = give_urgent(60 * US_PER_S, 4);
+	parts_boss(&p);
+	assert_int_equal(given_way(), 1);
+	ended(3);
+	parts_boss(&p);
+	assert_ptr_equal(pop(p.n.start_queue), next);
 	parts_end(&p);
 }
 
@@ -778,6 +800,7 @@ main(void)
 	    cmocka_unit_test(a_cancel_stops_that_run_of_that_version_and_no_other),
 	    cmocka_unit_test(
 		the_shortest_run_gives_way_to_what_is_two_bands_above_and_has_waited_and_no_other),
+	    cmocka_unit_test(what_goes_back_before_a_run_has_given_way_leaves_its_worker_to_the_next),
 	    cmocka_unit_test(a_run_is_spared_until_it_has_had_as_long_as_was_lost),
 	    cmocka_unit_test(there_is_urgent_room_for_as_much_as_gives_way_less_what_waits),
 	    cmocka_unit_test(leaks_are_the_rows_that_are_not_in_hand),

@@ -8,7 +8,8 @@
 -- look at in each (us since 1970, null: any; dead entries pile up at the head of the index while an old
 -- snapshot is held), $6 how far ahead in each lane bigint[] (us; negative: overdue by that much), $7 kinds
 -- text[], $8 labels jsonb, $9 may this node run at_most_once tasks, $10 how many rows of each lane
--- bigint[], $11 owners text[], $12 bounds jsonb, $13 how many rows of each shard of a lane bigint[].
+-- bigint[], $11 owners text[], $12 bounds jsonb, $13 how many rows of each shard of a lane bigint[], $15 also
+-- what needs a place under a limit boolean.
 :look_rows
         limit l.slice) t
     limit l.wanted) t

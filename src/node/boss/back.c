@@ -29,6 +29,8 @@ patience(const struct boss *b, const struct run *r)
 	const struct crew *c = &b->crew[r->crew];
 	int64_t late_us = r->place.ready_since_us - r->due_mono_us;
 
+	if (r->place.goes_first) /* what gives way has kill_grace to end */
+		return b->node->set->kill_grace_us + b->node->set->steal_after_us;
 	if (heap_min(c->large) != r)
 		return b->node->set->steal_after_us;
 	if (r->need.slots > c->slots)
@@ -43,11 +45,9 @@ belongs_back(const struct boss *b, const struct run *r, int64_t now)
 {
 	if (!boss_may_return(r))
 		return false;
-	if (r->crew == 0 && boss_helped(b))
+	if (r->crew == 0 && !r->place.goes_first && boss_helped(b))
 		return r->due_mono_us - HELP_AHEAD_US <= now;
-	if (r->place.phase != RUN_READY || b->crew[r->crew].giving_way > 0)
-		return false;
-	return now - r->place.ready_since_us > patience(b, r);
+	return r->place.phase == RUN_READY && now - r->place.ready_since_us > patience(b, r);
 }
 
 void

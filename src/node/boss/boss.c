@@ -205,8 +205,8 @@ boss_round(struct boss *b)
 	boss_dispatch(b);
 	boss_turn_window(b, now);
 	boss_note_busy(b, now);
-	boss_review(b, now);
 	boss_preempt(b, now);
+	boss_review(b, now);
 	boss_publish_room(b, now);
 	return true;
 }

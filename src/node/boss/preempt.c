@@ -2,7 +2,8 @@
  * The boss: preemptible runs that give way.  While a crew has no worker free, loaders may claim for it what
  * is PREEMPT_BANDS above one of its preemptible runs and has waited for preempt_after; for each of these one
  * run is stopped: of the lowest band, and of those the one that has run for the shortest time, because it
- * loses least.  Nothing gives way to large runs: their crew is kept free for them.  Each walks over what is
+ * loses least.  Nothing gives way to large runs, whose crew is kept free for them, nor to what needs a place
+ * under a limit, which it may not get.  Each walks over what is
  * in hand, which is bounded, and only while something preemptible is.
  */
 #include <stdatomic.h>
@@ -61,11 +62,27 @@ go_first(struct boss *b, struct run *waiting)
 	heap_push(ready, waiting);
 }
 
+/* What a run gives way to may go back before it has ended: then its worker is promised to nobody. */
+static bool
+has_promised_all(const struct boss *b, size_t crew)
+{
+	int64_t promised = 0;
+	struct run *r;
+
+	TAILQ_FOREACH (r, &b->in_hand, place.in_hand)
+		promised += r->crew == crew && r->place.phase == RUN_READY && r->place.goes_first;
+	return promised >= b->crew[crew].giving_way;
+}
+
 static void
 make_way(struct boss *b, struct run *waiting, int64_t now)
 {
 	struct run *r = least_loss(b, waiting->crew, waiting->band, now);
 
+	if (!has_promised_all(b, waiting->crew)) {
+		go_first(b, waiting);
+		return;
+	}
 	if (r == NULL)
 		return;
 	boss_stop_run(b, r, PGRAB_STOP_PREEMPTED);
@@ -86,8 +103,8 @@ boss_preempt(struct boss *b, int64_t now)
 	TAILQ_FOREACH (r, &b->in_hand, place.in_hand) {
 		int64_t at = r->due_mono_us + b->node->set->preempt_after_us;
 
-		if (r->place.phase != RUN_READY || r->place.goes_first || !need_is_small(&r->need) ||
-		    b->crew[r->crew].idle > 0)
+		if (r->place.phase != RUN_READY || r->place.goes_first || r->limited ||
+		    !need_is_small(&r->need) || b->crew[r->crew].idle > 0)
 			continue;
 		if (at <= now)
 			make_way(b, r, now);

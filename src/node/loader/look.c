@@ -49,7 +49,7 @@ check_durable(struct loader *l, struct err *err)
 
 /* Fills in the query, except its lanes, which are there already, and asks it. */
 static enum rc
-ask(struct loader *l, bool marks, struct candidate **c, size_t *found, struct err *err)
+ask(struct loader *l, enum lanes_part part, bool marks, struct candidate **c, size_t *found, struct err *err)
 {
 	struct node *n = l->node;
 	struct look_query *q = &l->query;
@@ -60,6 +60,7 @@ ask(struct loader *l, bool marks, struct candidate **c, size_t *found, struct er
 	q->once = atomic_load(&n->durable);
 	q->marks = marks;
 	q->free = clock_mono_us() < l->contended_until_us;
+	q->unlimited = part == LANES_URGENT; /* nothing gives way to what may get no place */
 	asked_us = clock_mono_us();
 	rc = l->store->look(l->db, q, c, found, err);
 	l->looked_us = clock_mono_us();
@@ -103,14 +104,16 @@ own_ahead(const struct loader *l, const struct room *room)
 	return room->timed > 0 ? l->node->set->lookahead_us + (l->quiet ? QUIET_POLL_US : 0) : 0;
 }
 
-/* Its owner is about to begin what is not late by steal_after; or ends something for it, if it can. */
+/* What is in other nodes' shards they begin, if they can, or others steal it, by then: nothing gives way to
+ * what a node with a free worker takes within a poll. */
 static int64_t
 part_ahead(const struct loader *l, enum lanes_part part, const struct room *room)
 {
 	const struct settings *set = l->node->set;
+	int64_t taken_us = set->steal_after_us + set->poll_us;
 
-	if (part == LANES_URGENT && set->preempt_after_us > set->steal_after_us)
-		return -set->preempt_after_us;
+	if (part == LANES_URGENT)
+		return -(set->preempt_after_us > taken_us ? set->preempt_after_us : taken_us);
 	return part < LANES_OTHERS ? own_ahead(l, room) : -set->steal_after_us;
 }
 
@@ -122,7 +125,7 @@ look(struct loader *l, enum lanes_part part, const struct room *room, struct can
 
 	look_ahead(
 	    &l->query, 0, part_ahead(l, part, room), part < LANES_OTHERS && l->quiet ? QUIET_POLL_US : 0);
-	return ask(l, marks, c, found, err);
+	return ask(l, part, marks, c, found, err);
 }
 
 /* Of what was not put off. */
@@ -284,7 +287,7 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 		return RC_OK; /* nobody else has shards: there is one statement anyway */
 	look_ahead(q, 0, own_ahead(l, &w->room), next_us);
 	look_ahead(q, own, next_us - l->node->set->steal_after_us, next_us);
-	rc = ask(l, false, &c, &found, err);
+	rc = ask(l, LANES_OWN, false, &c, &found, err);
 	first_us = until_first(l, c, found);
 	if (rc == RC_OK && first_us > 0) {
 		*nothing = true;

@@ -2,6 +2,7 @@
 
 #include "base/thread.h"
 #include "node/context.h"
+#include "node/runs/outcome.h"
 
 void
 achieved_init(struct achieved *a)
@@ -28,6 +29,17 @@ achieved_note(struct node *n, const struct run *r)
 		return;
 	WITH_LOCK(&a->lock);
 	work_note(&a->work, r->task.kind, good, r->end.at_us - r->begun_us);
+}
+
+/* What gave way is no failure, nor has it succeeded. */
+void
+achieved_count(struct node *n, const struct run *r)
+{
+	bool good = r->end.outcome == OUTCOME_SUCCEEDED || r->end.outcome == OUTCOME_WAITED;
+
+	if (r->end.outcome != OUTCOME_PREEMPTED)
+		node_count(n, good ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
+	outcome_log(r);
 }
 
 void

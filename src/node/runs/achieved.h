@@ -23,5 +23,7 @@ void achieved_fini(struct achieved *a);
 
 /* A run has ended, or was refused.  Any thread. */
 void achieved_note(struct node *n, const struct run *r);
+/* One that was executed: counts it in the node's figures, and logs it. */
+void achieved_count(struct node *n, const struct run *r);
 /* All of it, after it has faded to so much of itself. */
 void achieved_take(struct achieved *a, double keep, struct work *out);

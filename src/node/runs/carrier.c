@@ -88,10 +88,7 @@ carrier_end(struct carrier *c, struct run *r, enum outcome outcome, const struct
 		free(r->end.output); /* that of the run is in the answer */
 		r->end.output = NULL;
 	} else if (executed) {
-		bool good = r->end.outcome == OUTCOME_SUCCEEDED || r->end.outcome == OUTCOME_WAITED;
-
-		node_count(c->node, good ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
-		outcome_log(r);
+		achieved_count(c->node, r);
 	}
 	if (executed)
 		achieved_note(c->node, r);

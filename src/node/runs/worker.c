@@ -102,8 +102,7 @@ carry_out(struct worker *w, struct run *r)
 		boss_begun(n->boss, r);
 	execute(w, r, ex);
 	atomic_fetch_sub(&n->running[r->crew], r->need.slots);
-	node_count(n, r->end.outcome == OUTCOME_SUCCEEDED ? COUNT_SUCCEEDED : COUNT_FAILED, 1);
-	outcome_log(r);
+	achieved_count(n, r);
 	achieved_note(n, r);
 }
 
