@@ -270,6 +270,20 @@ comment on column pgrab.limits.failures is
 comment on column pgrab.limits.broken_until is
   'It is broken: nothing starts before then, and after that one run at a time. Null: it is not.';
 
+create or replace function pgrab_tool.limits_broken(p_most integer)
+returns table (key text, until timestamptz, failures integer, waits boolean)
+language sql stable
+begin atomic
+  select k.key, date_trunc('second', b.until), u.failures, u.waits
+  from (select distinct x.key from pgrab.limit_use x where x.broken_until is not null limit 1000) k
+    cross join lateral pgrab_internal.limit_of(k.key) l
+    cross join lateral pgrab_internal.limit_latest(k.key) u
+    cross join lateral pgrab_internal.limit_broken(l, u) b(until)
+  where b.until is not null order by b.until desc, k.key limit p_most;
+end;
+comment on function pgrab_tool.limits_broken(integer) is
+  'Limits that are broken: when a run may try again, how many failed in a row, and whether tasks wait.';
+
 create or replace function pgrab_tool.limit_users(p_most integer)
 returns table (key text, place text, task_id bigint, name text, node text, since timestamptz)
 language sql stable

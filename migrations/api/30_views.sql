@@ -276,6 +276,16 @@ end;
 comment on function pgrab_internal.overridden(pgrab.node) is
   'Which of the node''s settings operators have set in pgrab.node, and what they say themselves.';
 
+-- Of a long fault its end says most.
+create or replace function pgrab_tool.pool_ill(
+  p_name text, p_up integer, p_processes integer, p_fault text)
+returns text
+language sql immutable parallel safe
+return case when p_up < p_processes then format('pool %s has %s of %s processes up: ', p_name, p_up,
+  p_processes) || case when length(p_fault) > 200 then '...' || right(p_fault, 200) else p_fault end end;
+comment on function pgrab_tool.pool_ill(text, integer, integer, text) is
+  'That the processes of a pool of handlers do not stay up. Null: they do, or have just been started.';
+
 create or replace view pgrab.nodes as
 select n.name,
   case when n.state <> 'down' and not n.live then 'silent' else n.state end as state,
@@ -287,7 +297,9 @@ select n.name,
       <> max(r.strategy) filter (where r.live) over () then 'mixed strategies'
     when n.state <> 'down' and n.ill then 'cannot record runs now: see its log'
     when n.state <> 'down' then coalesce(pgrab_internal.why_stopping(n.incarnation),
-      case when n.fitness < 50 then 'fitness ' || n.fitness || '%: ' || n.fitness_why end) end as warning,
+      case when n.fitness < 50 then 'fitness ' || n.fitness || '%: ' || n.fitness_why end, (
+      select string_agg(pgrab_tool.pool_ill(p.name, p.up, p.processes, p.fault), '; ' order by p.name)
+      from pgrab.pool p where p.node_id = n.id)) end as warning,
   pgrab_internal.overridden(n) as overridden
 from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
@@ -316,7 +328,8 @@ comment on column pgrab.nodes.stolen is
 comment on column pgrab.nodes.warning is
   'mixed strategies: live nodes divide the shards by different rules, so some shards have two owners or '
   'none. cannot record runs: so it takes no tasks. stopping: runs that were told to stop and have not ended; '
-  '`pgrab doctor` says why. fitness: it is below 50 % (pgrab.node.fitness), so the node gets less.';
+  '`pgrab doctor` says why. fitness: it is below 50 % (pgrab.node.fitness), so the node gets less. pool: '
+  'processes of handlers do not stay up.';
 comment on column pgrab.nodes.overridden is
   'What operators have set with UPDATE of pgrab.node, and what the node''s own setting says: weight 3 for 1.';
 

@@ -147,6 +147,24 @@ begin
 end $$;
 comment on function pgrab_internal.explain_blackout(pgrab_internal.task) is 'The gate of blackouts.';
 
+-- Who asks must be allowed to see the sessions of others (pg_read_all_stats).
+create or replace function pgrab_tool.lockers(p_most integer)
+returns table (pid integer, who text, runs bigint, since timestamptz)
+language sql stable
+begin atomic
+  select b.pid, format('%s%s', b.usename, ', ' || nullif(b.application_name, '')), count(*),
+    pgrab_internal.cut(min(a.query_start))
+  from (
+    select x.pid, x.query_start from pg_stat_activity x
+    where x.datname = current_database() and x.application_name like 'pgrab sql %'
+      and x.wait_event_type = 'Lock' and x.query_start < statement_timestamp() - interval '5 s'
+    order by x.query_start limit 20) a
+    cross join lateral unnest(pg_blocking_pids(a.pid)) l(pid) join pg_stat_activity b on b.pid = l.pid
+  group by 1, 2 order by 4 limit p_most;
+end;
+comment on function pgrab_tool.lockers(integer) is
+  'Sessions that hold a lock for which runs have waited for five seconds: how many, and since when.';
+
 -- Looked at last, because it is dear: the locks of the server are read for it.
 create or replace function pgrab_internal.explain_held_up(t pgrab_internal.task)
 returns setof pgrab_internal.gate

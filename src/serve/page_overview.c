@@ -51,8 +51,9 @@ place_of(const PGresult *r, int row, struct buf *path)
 
 	static const struct {
 		const char *what, *to;
-	} places[] = {{"blackout", "/blackouts"}, {"node", "/nodes"}, {"slow", "/nodes"},
-	    {"failing", "#failing"}, {"missed", "/history?outcome=missed"}, {"waiting", "#waiting"}};
+	} places[] = {{"blackout", "/blackouts"}, {"node", "/nodes"}, {"slow", "/nodes"}, {"pool", "/nodes"},
+	    {"limit", "/limits"}, {"failing", "#failing"}, {"missed", "/history?outcome=missed"},
+	    {"waiting", "#waiting"}};
 
 	if (*task != '\0') {
 		buf_addf(path, "/tasks/%s", task);

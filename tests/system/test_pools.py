@@ -1,6 +1,7 @@
 """Handlers in processes that stay: what they get, what becomes of their results, and of their deaths."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -390,6 +391,10 @@ def test_what_cannot_start_is_said_with_its_file_and_not_in_a_hot_loop(db, nodes
     assert faults["missing"] == "/nowhere/python9 handlers.py: could not start: No such file or directory (exec /nowhere/python9)"
     assert "handlers1.py: exit code 1: ModuleNotFoundError: No module named 'a_module_that_is_not_there'" in faults["broken"]
     assert "it has not said hello for 300 ms" in faults["silent"]
+    warning = db.one("select warning from pgrab.nodes")
+    assert re.search(r"pool missing has 0 of \d processes up: /nowhere/python9 handlers.py: could not start", warning), warning
+    status = run_pgrab("status", dsn=db.dsn).stdout
+    assert re.search(r"node n1: pool broken has 0 of \d processes up: .*ModuleNotFoundError", status), status
     assert "it has no handler for kind e_kind, which [pool partial] names" in faults["partial"]
     stays(lambda: len([line for line in node.log().splitlines() if "handler_lost pool=missing" in line]) < 8, 2, "few tries")
     seen = json.loads(run_pgrab("nodes", "--json", dsn=db.dsn).stdout)[0]["handlers"]

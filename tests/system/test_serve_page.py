@@ -440,6 +440,15 @@ def test_a_batch_says_what_its_members_wait_for(db, nodes, serving):
         page = Visitor(serving()).get(f"/tasks/{batch}")
         told = "".join(page.words)
         assert f"has waited since" in told and f"for a lock of session {person.info.backend_pid} (" in told, told
+        db.query("insert into pgrab.limit (key, break_after, break_for) values ('api', 1, '1 h')")
+        db.add(kind="sql", command="select 1 / 0", limit_key="api", max_attempts=1)
+        db.wait("select broken_until is not null from pgrab.limits where key = 'api'")
+        serve = serving()
+        wait_until(lambda: any(re.match(rf"session {person.info.backend_pid} \(.*somebody\) holds a lock that a run waits for, since 20", line)
+                               for line in attention(serve)[0]), 15, "the lock to be told")
+        lines, links = attention(serve)
+        assert any(re.match("limit api is broken: 1 failed in a row; nothing under it starts before 20", line) for line in lines), lines
+        assert "/limits" in links, links
         assert "waits for signal 'approved'" in told and "limit tape lets nothing run" in told, told
         assert {f"/tasks/{t}" for t in (asks, line, stuck)} <= {a.get("href") for tag, a in page.elements if tag == "a"}
         person.rollback()

@@ -70,6 +70,20 @@ from (
       where x.node = n.name and x.outcome = 'lost') l
   order by i.since desc limit 5)
   union all
+  (select 2, 0, 'pool', format('node %s: %s', n.name, i.ill), null, null
+  from pgrab.node n join pgrab.pool p on p.node_id = n.id
+    cross join lateral (select pgrab_tool.pool_ill(p.name, p.up, p.processes, p.fault) as ill) i
+  where n.live and i.ill is not null order by n.name, p.name limit 5)
+  union all
+  (select 2, -1, 'limit', format('limit %s is broken: %s failed in a row; nothing under it starts '
+    'before %s, then one run at a time tries', b.key, b.failures, b.until), null, null
+  from pgrab_tool.limits_broken(5) b)
+  union all
+  (select 2, -1, 'lock', format('session %s (%s) holds a lock that %s for, since %s: let it commit, or '
+    'select pg_terminate_backend(%1$s)', l.pid, l.who,
+    case l.runs when 1 then 'a run waits' else l.runs || ' runs wait' end, l.since), null, null
+  from pgrab_tool.lockers(5) l)
+  union all
   (select 2, -1, 'slow', format('node %s takes %s times as long as others for the same tasks, in %s runs of '
     'the last day', s.node, s.times_usual, s.compared), null, null
   from speed s where s.times_usual >= 2 and s.compared >= 10 order by s.times_usual desc limit 5)
