@@ -1513,7 +1513,7 @@ create table pgrab.cluster (
   quotas    boolean     not null default false,
   submit_priority smallint not null default 9,
   submit_misfire_limit integer not null default 1000,
-  owner_lanes integer not null default 2000,
+  owner_lanes integer not null default 500,
   constraint cluster_pkey primary key (only_row),
   constraint cluster_only_row_check check (only_row),
   -- what an INSERT that leaves both alone has is never refused

@@ -18,6 +18,7 @@ ABLE = ("'{noop}'", "'{}'", "'{}'", "'{}'", "1", "'{}'", "8", "null")
 @pytest.fixture
 def crowded(db, nodes):
     """A node that may run tasks of very many lanes."""
+    db.query("update pgrab.cluster set owner_lanes = %s", LANES)
     db.query(f"insert into pgrab.task (kind, require, run_at) select 'noop', {REQUIRE}, now() + interval '1 day' from generate_series(1, {LANES}) i")
     nodes.start("a", allow="noop,shell", labels=",".join(f"{k}={v}" for k, v in LABELS.items()), workers=8)
     db.wait("select bell from pgrab.node")
