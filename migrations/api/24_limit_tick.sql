@@ -270,28 +270,47 @@ comment on column pgrab.limits.failures is
 comment on column pgrab.limits.broken_until is
   'It is broken: nothing starts before then, and after that one run at a time. Null: it is not.';
 
+create or replace function pgrab_tool.break_rule(p_key text) returns text
+language sql stable
+begin atomic
+  select format('after %s failures in a row, for %s', l.break_after, coalesce(l.break_for, '1 min'))
+  from pgrab_internal.limit_of(p_key) l where l.break_after is not null;
+end;
+comment on function pgrab_tool.break_rule(text) is 'When a limit breaks, and for how long, for people.';
+
+create or replace function pgrab_tool.broken_until(p_key text) returns timestamptz
+language sql stable
+begin atomic
+  select b.until
+  from pgrab_internal.limit_of(p_key) l cross join lateral pgrab_internal.limit_latest(p_key) u
+    cross join lateral pgrab_internal.limit_broken(l, u) b(until);
+end;
+comment on function pgrab_tool.broken_until(text) is
+  'Until when nothing starts under a limit, because it is broken. Null: it is not.';
+
 create or replace function pgrab_tool.limits_broken(p_most integer)
 returns table (key text, until timestamptz, failures integer, waits boolean)
 language sql stable
 begin atomic
   select k.key, date_trunc('second', b.until), u.failures, u.waits
   from (select distinct x.key from pgrab.limit_use x where x.broken_until is not null limit 1000) k
-    cross join lateral pgrab_internal.limit_of(k.key) l
     cross join lateral pgrab_internal.limit_latest(k.key) u
-    cross join lateral pgrab_internal.limit_broken(l, u) b(until)
+    cross join lateral pgrab_tool.broken_until(k.key) b(until)
   where b.until is not null order by b.until desc, k.key limit p_most;
 end;
 comment on function pgrab_tool.limits_broken(integer) is
   'Limits that are broken: when a run may try again, how many failed in a row, and whether tasks wait.';
 
 create or replace function pgrab_tool.limit_users(p_most integer)
-returns table (key text, place text, task_id bigint, name text, node text, since timestamptz)
+returns table (key text, place text, task_id bigint, name text, node text, since timestamptz,
+  ends_by timestamptz)
 language sql stable
 begin atomic
   (select p.key, case when p.started then 'runs' else 'about to start' end, p.task_id,
-    p.name, n.name, date_trunc('second', p.at)
+    p.name, n.name, date_trunc('second', p.at), date_trunc('second', p.ends_by)
   from (
     select x.*, coalesce(t.name, t.key) as name, t.node_id,
+      case when x.started then x.at + t.timeout end as ends_by,
       row_number() over (partition by x.key order by x.started desc, x.at) as no
     from (select y.* from pgrab.limit_place y where not y.over limit 20000) x
       join pgrab.task t on t.id = any (array[x.task_id])) p
@@ -299,7 +318,7 @@ begin atomic
   where p.no <= p_most)
   union all
   select u.key, 'in line', t.id, coalesce(t.name, t.key), null,
-    date_trunc('second', greatest(t.fire_at, t.created_at))
+    date_trunc('second', greatest(t.fire_at, t.created_at)), null
   from (select x.key from pgrab.limit_use x where x.waits limit 100) u cross join lateral (
     select y.*
     from generate_series(1, 5) b(band) cross join lateral ( -- as limit_first()
@@ -307,7 +326,16 @@ begin atomic
       where x.line = u.key and pgrab_internal.band(x.priority) = b.band and x.due_at is null
         and not x.paused
       order by x.fire_at limit p_most) y
-    order by y.fire_at - pgrab_internal.limit_band(y.priority) limit p_most) t;
+    order by y.fire_at - pgrab_internal.limit_band(y.priority) limit p_most) t
+  union all
+  select u.key, 'in line', null, format('and %s%s more', w.n - p_most,
+    case w.n when 10000 then '+' else '' end), null, null, null
+  from (select x.key from pgrab.limit_use x where x.waits limit 100) u cross join lateral (
+    select count(*) as n
+    from (
+      select from pgrab.task x where x.line = u.key and x.due_at is null and not x.paused limit 10000) y) w
+  where w.n > p_most;
 end;
 comment on function pgrab_tool.limit_users(integer) is
-  'Of each limit, p_most of the tasks that have its places, since when, and the first in line.';
+  'Of each limit, p_most of the tasks that have its places, since when, and when their timeout ends them; '
+  'and the first in line, and how many more there are.';

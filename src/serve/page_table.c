@@ -236,6 +236,8 @@ help_of(const char *column)
 	    {"waited_p95", "95 of 100 runs began within so many seconds of their time"},
 	    {"started_1s", "starts within the last second"},
 	    {"longest", "how long the first in line has waited"}, {"failures", "failures in a row"},
+	    {"ends_by", "when its timeout ends it; empty: it has none"},
+	    {"breaks", "nothing starts for so long after so many failures in a row"},
 	    {"broken_until", "nothing starts before then, and after it one run at a time tries"},
 	    {"place", "runs; about to start: a place is kept for it; in line: it waits for one"},
 	    {"waited_for", "what kept it from running at that moment"},

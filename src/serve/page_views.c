@@ -75,10 +75,9 @@ chains(struct call *c, struct db *db)
 static void
 limits(struct call *c, struct db *db)
 {
-	const char *params[] = {NULL};
 	AUTO_CLEAR PGresult *r = NULL, *users = NULL;
 
-	if (page_ask_shared(c, db, "cli_limits", 1, params, &r) &&
+	if (page_ask_shared(c, db, "serve_limits", 0, NULL, &r) &&
 	    page_ask_shared(c, db, "serve_limit_users", 0, NULL, &users)) {
 		page_begin(c, "Limits", true);
 		page_table(

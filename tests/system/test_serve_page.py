@@ -454,6 +454,25 @@ def test_a_batch_says_what_its_members_wait_for(db, nodes, serving):
         person.rollback()
 
 
+def test_limits_say_who_has_them_until_when_and_what_waits_until_they_are_mended(db, nodes, serving):
+    db.query("insert into pgrab.limit (key, max_running) values ('tape', 1)")
+    db.query("insert into pgrab.limit (key, break_after, break_for) values ('api', 1, '1 h')")
+    nodes.start("n1")
+    first = db.add(kind="shell", name="holds", command="sleep 60", limit_key="tape", timeout="2 h")
+    db.wait("select status = 'running' from pgrab.task where id = %s", first)
+    db.query("insert into pgrab.task (kind, name, limit_key) select 'noop', 'next ' || g, 'tape' from generate_series(1, 5) g")
+    db.wait("select waiting = 5 from pgrab.limits where key = 'tape'")
+    fails = db.add(kind="sql", name="fails", command="select 1 / 0", limit_key="api", schedule="@every 1min", max_attempts=1, run_at="2026-01-01")
+    db.wait("select broken_until is not null from pgrab.limits where key = 'api'", timeout=20)
+    serve = serving()
+    page = Visitor(serve).get("/limits").words
+    assert "and 2 more" in page and "after 1 failures in a row, for 01:00:00" in page, page
+    ends = db.one("select to_char(started_at + timeout, 'YYYY-MM-DD HH24:MI') from pgrab.task where id = %s", first)
+    assert any(word.startswith(ends) for word in page), (ends, page)
+    page = Visitor(serve).get(f"/tasks/{fails}").words
+    assert any(re.search("not before 20.*: limit api is broken", word) for word in page), page
+
+
 def test_all_late_tasks_are_listed_and_their_reasons_first(db, serving):
     db.query("insert into pgrab.task (kind, name, run_at, require) select 'noop', 'task ' || g, now() - interval '1 min', "
              "jsonb_build_object('disk', case when g < 4 then 'tape' else 'ssd' end) from generate_series(1, 130) g")
