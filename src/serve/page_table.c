@@ -247,7 +247,8 @@ help_of(const char *column)
 	    {"at_once", "how many runs are at work when it is most"},
 	    {"slots", "how many the nodes that are up can run at once"},
 	    {"crew", "who carries them out: the workers, http, a pool of handlers"},
-	    {"percent", "at once, of the slots"}, {"unknown", "fires of tasks that have never succeeded"},
+	    {"percent", "of the slots, those in use at once; of a batch, the members that have ended"},
+	    {"unknown", "fires of tasks that have never succeeded"},
 	    {"work_seconds", "how much work begins then, if runs take as long as usual"},
 	    {"critical", "on the path that decided when the run ended"}};
 
