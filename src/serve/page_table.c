@@ -32,6 +32,16 @@ put_first(struct buf *out, const char *value, size_t most)
 	html_text(out, copy);
 }
 
+/* The last bytes of it, without a half character. */
+static void
+put_last(struct buf *out, const char *value, size_t most)
+{
+	value += strlen(value) - most;
+	while ((*value & 0xc0) == 0x80)
+		value++;
+	html_text(out, value);
+}
+
 /* "2026-11-22 03:00:00.123456+00": the page says once which zone that is, and to the second is enough. */
 static bool
 is_time(const char *value)
@@ -130,20 +140,26 @@ put_run_path(struct buf *o, const PGresult *r, int row)
 	return true;
 }
 
-/* What is too long for a table: its beginning, and where all of it is. */
+/* What is too long for a table: its beginning, and where all of it is.  Of an error its end, which says what
+ * went wrong. */
 static void
-put_cut(struct call *c, const PGresult *r, int row, const char *value)
+put_cut(struct call *c, const PGresult *r, int row, int col)
 {
+	const char *value = db_text(r, row, col);
+	bool end = strcmp(PQfname(r, col), "error") == 0;
 	int id = PQfnumber(r, "id") < 0 ? PQfnumber(r, "task_id") : PQfnumber(r, "id");
 	AUTO_BUF struct buf path = {0};
 
 	if (!put_run_path(&path, r, row) && id >= 0)
 		buf_addf(&path, "/tasks/%s", db_text(r, row, id));
-	put_first(&c->out, value, CELL_MAX);
+	if (!end)
+		put_first(&c->out, value, CELL_MAX);
 	buf_addf(&c->out, "<%s%s%s title=\"", path.len > 0 ? "a href=\"" : "span", buf_str(&path),
 	    path.len > 0 ? "\" aria-label=\"all of it\"" : "");
 	put_first(&c->out, value, TITLE_MAX);
 	buf_addf(&c->out, "\">…</%s>", path.len > 0 ? "a" : "span");
+	if (end)
+		put_last(&c->out, value, CELL_MAX);
 }
 
 static void
@@ -164,7 +180,7 @@ put_cell(struct call *c, const PGresult *r, int row, int col)
 		return;
 	}
 	if (to == NULL && strlen(value) > CELL_MAX) {
-		put_cut(c, r, row, value);
+		put_cut(c, r, row, col);
 		return;
 	}
 	if (to != NULL) {

@@ -496,7 +496,7 @@ def test_all_late_tasks_are_listed_and_their_reasons_first(db, serving):
     assert "No task is late." in visitor.get("/late?cursor=99999999").words
 
 
-def test_an_error_that_is_cut_leads_to_all_of_it(db, nodes, serving):
+def test_an_error_that_is_cut_shows_its_end_and_leads_to_all_of_it(db, nodes, serving):
     task = db.add(kind="shell", name="long", command="printf 'x%.0s' $(seq 800) >&2; echo ' <end>' >&2; exit 1", max_attempts=1)
     db.query("insert into pgrab.run (task_id, version, fire_at, finished_at, created_at, attempt, outcome, error, kind, owner) "
              "values (999, 7, now(), now(), now(), 1, 'failed', repeat('é', 500) || ' the end <b>', 'noop', 'x')")
@@ -506,7 +506,10 @@ def test_an_error_that_is_cut_leads_to_all_of_it(db, nodes, serving):
     page = visitor.get("/history?task=999")
     more = [a for tag, a in page.elements if tag == "a" and a.get("aria-label") == "all of it"]
     assert [a["href"] for a in more] == ["/tasks/999/runs/7"] and more[0]["title"].startswith("é" * 400), more
-    assert "…" in page.words and not any("the end" in w for w in page.words)
+    assert "…" in page.words and any(w.endswith("é the end <b>") and 140 < len(w) < 170 for w in page.words), page.words
+    page = visitor.get("/")  # of the task that is parked, in the attention and in the list
+    assert any(re.search(r"is parked: .*: \.\.\.x+ <end>", w) for w in page.words), page.words
+    assert any(re.fullmatch(r"x{200,} <end>\s*", w) for w in page.words), page.words
     assert any("the end <b>" in w for w in visitor.get("/tasks/999/runs/7").words)
     version = db.one("select version from pgrab.run where task_id = %s", task)
     assert f"/tasks/{task}/runs/{version}" in {a.get("href") for tag, a in visitor.get(f"/tasks/{task}").elements if tag == "a"}

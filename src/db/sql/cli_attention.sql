@@ -97,8 +97,8 @@ from (
   select 4, -f.n, 'failing', case when f.n <= 5
       then format('%s (%s) %s: %s failed in a row since %s: %s', coalesce(f.name, f.kind), f.id,
         case f.status when 'parked' then 'is parked' else 'is failing' end, f.failures, f.since,
-        coalesce((select regexp_replace(left(regexp_replace(x.last_error, '[[:cntrl:]]+', ' ', 'g'), 104),
-            '^(.{100}).{4}$', '\1...')
+        coalesce((select regexp_replace(right(regexp_replace(x.last_error, '[[:cntrl:]]+', ' ', 'g'), 104),
+            '^.{4}(.{100})$', '...\1')
             from pgrab.task x where x.id = f.id),
           f.outcome))
     else format('%s%s more are failing: select * from pgrab.failing', f.all - 5,
