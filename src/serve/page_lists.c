@@ -213,6 +213,13 @@ page_failing(struct call *c, struct db *db)
 }
 
 void
+page_began_late(struct call *c, struct db *db)
+{
+	put_all(c, db, "Runs of the last day that began more than a minute late", "serve_began_late",
+	    "All began in time.");
+}
+
+void
 page_overdue(struct call *c, struct db *db)
 {
 	put_all(c, db, "Overdue tasks", "serve_overdue", "No task is overdue.");

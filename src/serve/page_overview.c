@@ -109,6 +109,20 @@ put_attention(struct call *c, const PGresult *r, const PGresult *overview)
 	buf_adds(&c->out, "</ul>\n");
 }
 
+/* What a person who comes in the morning wants to know first. */
+static void
+put_day_past(struct call *c, const PGresult *r)
+{
+	const char *missed = db_field(r, 0, "missed"), *late = db_field(r, 0, "late");
+
+	if (strcmp(missed, "0") == 0 && strcmp(late, "0") == 0)
+		return;
+	buf_addf(&c->out,
+	    "<p>In the last day <a href=\"/history?outcome=missed\">%s fire%s missed</a>, and "
+	    "<a href=\"/began-late\">%s run%s began more than a minute late</a>.</p>\n",
+	    missed, strcmp(missed, "1") == 0 ? " was" : "s were", late, strcmp(late, "1") == 0 ? "" : "s");
+}
+
 static void
 put_list(struct call *c, const char *heading, const PGresult *r, const char *nothing)
 {
@@ -151,7 +165,7 @@ page_overview(struct call *c, struct db *db)
 				 *const late_args[] = {"40"}, *const all[] = {NULL},
 				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"}, *const none[] = {"0"},
 				 *const fits[] = {"1 day", "4000"};
-	PGresult *r[13] = {NULL};
+	PGresult *r[14] = {NULL};
 
 	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
 	    page_ask_shared(c, db, "cli_attention", 1, none, &r[1]) &&
@@ -165,10 +179,12 @@ page_overview(struct call *c, struct db *db)
 	    page_ask_shared(c, db, "serve_blackouts", 0, NULL, &r[9]) &&
 	    page_ask_shared(c, db, "serve_late_groups", 1, late_args, &r[10]) &&
 	    page_ask_shared(c, db, "serve_waits", 1, failing_args, &r[11]) &&
-	    page_ask_shared(c, db, "serve_congestion", 2, fits, &r[12])) {
+	    page_ask_shared(c, db, "serve_congestion", 2, fits, &r[12]) &&
+	    page_ask_shared(c, db, "serve_day_past", 0, NULL, &r[13])) {
 		page_begin(c, "Overview", true);
 		put_cards(c, r[0]);
 		put_attention(c, r[1], r[0]);
+		put_day_past(c, r[13]);
 		put_part(c, "late", "Late, by their first reason", r[10], "/late");
 		if (PQntuples(r[9]) > 0)
 			put_list(c, "Blackouts", r[9], "");

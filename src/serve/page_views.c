@@ -223,6 +223,7 @@ const struct route page_routes[] = {
     ACT("/tasks/*/answer", page_act_answer),
     SHOW("/history", page_history),
     SHOW("/late", page_late),
+    SHOW("/began-late", page_began_late),
     SHOW("/failing", page_failing),
     SHOW("/overdue", page_overdue),
     SHOW("/waiting", page_waiting),

@@ -8,7 +8,7 @@ import pytest
 from cluster import wait_until
 
 HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(2)>\"'&\u202e"
-PAGES = ["/", "/tasks", "/history", "/timeline", "/month", "/chains", "/nodes", "/limits", "/blackouts", "/late",
+PAGES = ["/", "/tasks", "/history", "/timeline", "/month", "/chains", "/nodes", "/limits", "/blackouts", "/late", "/began-late",
          "/failing", "/overdue", "/waiting", "/new", "/login"]
 
 
@@ -456,6 +456,20 @@ def test_a_batch_says_what_its_members_wait_for(db, nodes, serving):
         assert "waits for signal 'approved'" in told and "limit tape lets nothing run" in told, told
         assert {f"/tasks/{t}" for t in (asks, line, stuck)} <= {a.get("href") for tag, a in page.elements if tag == "a"}
         person.rollback()
+
+
+def test_the_overview_counts_what_the_last_day_missed_and_began_late(db, serving):
+    serve = serving()
+    assert not any("began more than" in w for w in Visitor(serve).get("/").words)
+    assert "All began in time." in Visitor(serve).get("/began-late").words
+    db.query("insert into pgrab.run (task_id, version, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, kind, owner, name) "
+             "select 9, g, now() - interval '1 h', now(), now() - interval '1 h' + g * interval '40 s', now(), '2026-01-01', 1, 'succeeded', 'noop', 'x', "
+             "'night ' || g from generate_series(1, 3) g union all select 8, 1, now(), null, null, now(), now(), 0, 'missed', 'noop', 'x', 'gone'")
+    page = Visitor(serving()).get("/")
+    assert "1 fire was missed" in page.words and "2 runs began more than a minute late" in page.words, page.words
+    assert {"/began-late", "/history?outcome=missed"} <= {a.get("href") for _, a in page.elements}
+    words = Visitor(serving()).get("/began-late").words
+    assert "night 2" in words and "night 3" in words and "night 1" not in words, words
 
 
 def test_limits_say_who_has_them_until_when_and_what_waits_until_they_are_mended(db, nodes, serving):
