@@ -193,3 +193,21 @@ end;
 comment on function pgrab_tool.kept_at(bigint, bigint, timestamptz, timestamptz) is
   'What kept a run from its start at that moment, as far as something was recorded that let it go later; '
   'since when it did or could have; and the limit that it was under.';
+
+create or replace function pgrab_tool.after_lost(p_id bigint, p_fire timestamptz, p_finished timestamptz)
+returns text
+language sql stable
+return coalesce((
+    select format('ran again on %s at %s: %s', x.node,
+      date_trunc('second', coalesce(x.started_at, x.claimed_at)), x.outcome)
+    from pgrab.run x
+    where x.task_id = p_id and x.finished_at > p_finished and x.finished_at < p_finished + interval '7 days'
+      and x.fire_at = p_fire and x.outcome <> 'lost'
+    order by x.finished_at limit 1), (
+    select case when t.status = 'parked' then 'parked'
+      when t.status = 'running' then format('runs again on %s since %s', (
+        select n.name from pgrab.node n where n.id = t.node_id), date_trunc('second', t.started_at))
+      when t.due_at is not null then format('to run again at %s', date_trunc('second', t.due_at)) end
+    from pgrab.task t where t.id = p_id and t.fire_at = p_fire), 'not run again');
+comment on function pgrab_tool.after_lost(bigint, timestamptz, timestamptz) is
+  'What became of a fire whose run was lost at that time, for people.';

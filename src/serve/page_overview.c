@@ -162,15 +162,15 @@ void
 page_overview(struct call *c, struct db *db)
 {
 	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
-				 *const late_args[] = {"40"}, *const all[] = {NULL},
-				 *const hour[] = {"1 hour"}, *const day[] = {"1 day"}, *const none[] = {"0"},
+				 *const late_args[] = {"40"}, *const hour[] = {"1 hour"},
+				 *const day[] = {"1 day"}, *const none[] = {"0"},
 				 *const fits[] = {"1 day", "4000"};
 	PGresult *r[14] = {NULL};
 
 	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
 	    page_ask_shared(c, db, "cli_attention", 1, none, &r[1]) &&
 	    page_ask_shared(c, db, "serve_failing_page", 1, failing_args, &r[2]) &&
-	    page_ask_shared(c, db, "cli_nodes", 1, all, &r[3]) &&
+	    page_ask_shared(c, db, "serve_nodes", 0, NULL, &r[3]) &&
 	    page_ask_shared(c, db, "cli_forecast", 2, coming_args, &r[4]) &&
 	    page_ask_shared(c, db, "serve_rates", 1, hour, &r[5]) &&
 	    page_ask_shared(c, db, "serve_rates", 1, day, &r[6]) &&

@@ -34,10 +34,9 @@ put_node_form(struct call *c, const char *name)
 static void
 nodes(struct call *c, struct db *db)
 {
-	static const char *const all[] = {NULL};
 	AUTO_CLEAR PGresult *r = NULL, *speed = NULL, *lost = NULL;
 
-	if (page_ask_shared(c, db, "cli_nodes", 1, all, &r) &&
+	if (page_ask_shared(c, db, "serve_nodes", 0, NULL, &r) &&
 	    page_ask_shared(c, db, "serve_speed", 0, NULL, &speed) &&
 	    page_ask_shared(c, db, "serve_lost", 0, NULL, &lost)) {
 		page_begin(c, "Nodes", true);

@@ -472,6 +472,26 @@ def test_the_overview_counts_what_the_last_day_missed_and_began_late(db, serving
     assert "night 2" in words and "night 3" in words and "night 1" not in words, words
 
 
+def test_what_was_lost_says_what_became_of_it_and_a_dead_node_since_when(db, nodes, serving):
+    n1 = nodes.start("n1")
+    tasks = [db.add(kind="shell", name=f"lost {n}", command="sleep 60", max_attempts=n) for n in (1, 2)]
+    db.wait("select count(*) = 2 from pgrab.task where status = 'running'")
+    n1.kill9()
+    nodes.start("n2")
+    db.wait("select count(*) = 2 from pgrab.run where outcome = 'lost'", timeout=30)
+    db.wait("select status = 'running' from pgrab.task where id = %s", tasks[1], timeout=30)
+    serve = serving()
+    words = Visitor(serve).get("/history?outcome=lost").words
+    assert any(w.endswith("; parked") for w in words) and any(re.search("; runs again on n2 since 20", w) for w in words), words
+    db.query("select pgrab.cancel(%s)", tasks[1])
+    db.wait("select exists (select from pgrab.run where task_id = %s and outcome = 'cancelled')", tasks[1], timeout=20)
+    words = Visitor(serving()).get("/history?outcome=lost").words
+    assert any(re.search("; ran again on n2 at 20.*: cancelled", w) for w in words), words
+    page = Visitor(serve).get("/nodes")
+    heard = db.one("select to_char(heartbeat_at, 'YYYY-MM-DD HH24:MI:SS') from pgrab.node where name = 'n1'")
+    assert heard in page.words and "beaten to" in page.words and "runs lost" in page.words, page.words
+
+
 def test_limits_say_who_has_them_until_when_and_what_waits_until_they_are_mended(db, nodes, serving):
     db.query("insert into pgrab.limit (key, max_running) values ('tape', 1)")
     db.query("insert into pgrab.limit (key, break_after, break_for) values ('api', 1, '1 h')")

@@ -1,5 +1,5 @@
 -- Serves: the page of the history.  Like serve_runs, with columns, why a run began late, and
--- which fire was not run.
+-- which fire was not run, and what became of a run that was lost.
 -- Plan: run_finished_idx backwards, run_failed_idx when an outcome other than succeeded is asked for, or
 -- run_task_idx.  $1 task, $2 outcome, $3 name, $4 key, $5 node, $6 source, $7 since, $8 until, $9 started
 -- since, $10 started until, $11 cursor (null: all, and the first page), $12 limit.
@@ -9,6 +9,8 @@ select q.task_id, q.name, q.kind, q.attempt, q.outcome, q.node,
   q.seconds, date_trunc('second', q.finished_at) as finished_at,
   case when q.outcome in ('missed', 'skipped')
     then format('its fire of %s: %s', date_trunc('second', q.fire_at), pgrab_tool.times_here(q.error))
+    when q.outcome = 'lost' then concat_ws('; ', q.error,
+      pgrab_tool.after_lost(q.task_id, q.fire_at, q.finished_at))
     else q.error end as error,
   concat(q.finished_at, '~', q.task_id, '~', q.version) as cursor, q.version,
   q.searched, w.why_at
