@@ -293,7 +293,7 @@ put_table(struct call *c, const PGresult *r, int from, int to, bool checks)
 {
 	struct buf *o = &c->out;
 
-	buf_adds(o, "<div class=\"wide\"><table>\n<thead><tr>");
+	buf_adds(o, "<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>");
 	if (checks)
 		buf_adds(o, "<th scope=\"col\"><span class=\"hidden\">choose</span></th>");
 	for (int col = 0; col < columns(r); col++)
