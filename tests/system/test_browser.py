@@ -306,7 +306,7 @@ def test_everything_is_reached_by_keyboard_in_order_and_seen(db, serving, browse
     db.add(kind="noop", name="one", schedule="@daily")
     browser.go(serving().url + page)
     count = browser.run("""
-        window.wanted = [...document.querySelectorAll('a[href],button,input:not([type=hidden]),select,summary')];
+        window.wanted = [...document.querySelectorAll('a[href],button,input:not([type=hidden]),select,summary,[tabindex="0"]')];
         return wanted.length""")
     for i in range(count):
         browser.press("\ue004")
