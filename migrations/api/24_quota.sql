@@ -239,25 +239,43 @@ end $$;
 comment on function pgrab_internal.quota_hold(pgrab_internal.quota, text, text, bigint[], bigint) is
   'Of these new tasks p_over, which are due, wait in line; all, if somebody waits there. Returns how many.';
 
-create or replace function pgrab_internal.quota_enter(
-  q pgrab_internal.quota, p_owner text, p_share_key text, p_ids bigint[], p_bytes bigint) returns void
+-- p_hold: what is too much waits, whatever the quota does with an INSERT.
+create or replace function pgrab_internal.quota_admit(
+  q pgrab_internal.quota, p_owner text, p_share_key text, p_ids bigint[], p_hold boolean) returns void
 language plpgsql as $$
 declare
-  v_over bigint;
+  c_over constant bigint := pgrab_internal.quota_over(q, p_owner, p_share_key, cardinality(p_ids));
   v_n bigint := cardinality(p_ids);
 begin
-  if p_bytes > q.max_bytes then
-    perform pgrab_internal.quota_refuse(q, p_owner, p_share_key, p_bytes);
-  end if;
-  v_over := pgrab_internal.quota_over(q, p_owner, p_share_key, v_n);
-  if q.when_full = 'hold' then
-    v_n := v_n - pgrab_internal.quota_hold(q, p_owner, p_share_key, p_ids, v_over);
-  elsif v_over > 0 then
+  if p_hold then
+    v_n := v_n - pgrab_internal.quota_hold(q, p_owner, p_share_key, p_ids, c_over);
+  elsif c_over > 0 then
     perform pgrab_internal.quota_refuse(q, p_owner, p_share_key, null);
   end if;
   if q.inserts_per_minute is not null then
     perform pgrab_internal.quota_note(
       pgrab_internal.quota_key(p_owner, p_share_key), q.inserts_per_minute, v_n);
+  end if;
+end $$;
+comment on function pgrab_internal.quota_admit(pgrab_internal.quota, text, text, bigint[], boolean) is
+  'Counts tasks that come under a quota; refuses or holds what is too much.';
+
+-- What the quota of its owner holds comes under that of its share_key when it goes on.
+create or replace function pgrab_internal.quota_enter(
+  q pgrab_internal.quota, p_owner text, p_share_key text, p_ids bigint[], p_bytes bigint) returns void
+language plpgsql as $$
+declare
+  v_ids bigint[] := p_ids;
+begin
+  if p_bytes > q.max_bytes then
+    perform pgrab_internal.quota_refuse(q, p_owner, p_share_key, p_bytes);
+  end if;
+  if p_share_key is not null then
+    v_ids := array(select t.id from pgrab.task t where t.id = any (p_ids)
+      and t.line is distinct from pgrab_internal.quota_held(p_owner, null));
+  end if;
+  if v_ids <> '{}' then
+    perform pgrab_internal.quota_admit(q, p_owner, p_share_key, v_ids, q.when_full = 'hold');
   end if;
 end $$;
 comment on function pgrab_internal.quota_enter(pgrab_internal.quota, text, text, bigint[], bigint) is
@@ -291,28 +309,29 @@ begin
     select greatest(clock_timestamp(), t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter))
     from unnest(p_ids) with ordinality i(id, n) join pgrab.task t on t.id = any (array[i.id]) order by i.n));
   if k.share_key is null then
-    perform pgrab_internal.quota_hold(q, k.owner, s.share_key, s.ids,
-      pgrab_internal.quota_over(q, k.owner, s.share_key, cardinality(s.ids)))
+    perform pgrab_internal.quota_admit(q, k.owner, s.share_key, s.ids, true)
     from (
         select t.share_key, array_agg(t.id) as ids
         from unnest(p_ids) i(id) join pgrab.task t on t.id = any (array[i.id])
         where t.share_key is not null group by 1) s
-      cross join lateral pgrab_internal.quota_of(null, s.share_key) q
-    where q.when_full = 'hold';
+      cross join lateral pgrab_internal.quota_of(null, s.share_key) q;
   end if;
 end $$;
 comment on function pgrab_internal.quota_let_go(text, bigint[]) is
   'Makes due what a quota has held. The caller has locked these tasks.';
 
+-- All go where no bound is left, or nothing is to be held any more.  (A share_key that refuses INSERTs holds
+-- what the quota of its owner lets go.)
 create or replace function pgrab_internal.quota_release(p_key text) returns bigint
 language plpgsql as $$
 declare
   k constant record := pgrab_internal.quota_of_key(p_key);
   q constant pgrab_internal.quota := pgrab_internal.quota_get(p_key);
+  c_over constant bigint := case when q.when_full = 'hold' or k.share_key is not null
+    then pgrab_internal.quota_over(q, k.owner, k.share_key, 0) end;
   v_ids bigint[];
 begin
-  v_ids := pgrab_internal.limit_first(p_key, least(500, case when q.when_full = 'hold'
-    then greatest(0, -pgrab_internal.quota_over(q, k.owner, k.share_key, 0)) end));
+  v_ids := pgrab_internal.limit_first(p_key, least(500, greatest(0, - coalesce(c_over, -500))));
   if v_ids <> '{}' then
     perform pgrab_internal.quota_let_go(p_key, v_ids);
     perform pgrab_internal.quota_note(pgrab_internal.quota_key(k.owner, k.share_key), q.inserts_per_minute,

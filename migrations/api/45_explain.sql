@@ -405,7 +405,8 @@ begin atomic
   select 'quota', v.verdict,
     case when t.line = k.held then format('%s holds it: %s%s.', k.whose, concat_ws(' and ',
         'at most ' || q.max_tasks || ' due or running',
-        'at most ' || q.inserts_per_minute || ' inserted per minute'), k.since)
+        'at most ' || q.inserts_per_minute || ' inserted per minute', case when
+          num_nonnulls(q.max_tasks, q.inserts_per_minute) = 0 then 'until the next second' end), k.since)
       when q.max_running = 0 then format('%s lets nothing run: update pgrab.quota set max_running = 1 where '
         'id = %s.', k.whose, q.id)
       else format('%s: %s of %s run.', k.whose, u.running, q.max_running)

@@ -519,12 +519,15 @@ exception
   when lock_not_available or transaction_rollback or insufficient_resources or object_in_use then
     return true;
   when others then
+    if sqlstate = '54000' and sqlerrm like 'the quota of % is full: %' then
+      return true;
+    end if;
     perform pgrab_internal.alert_fault(p_task, p_node, sqlerrm);
     raise warning 'an alert for % could not be inserted: %', p_facts ->> 'task', sqlerrm;
     return false;
 end $$;
 comment on function pgrab_internal.alert_try(jsonb, text, jsonb, bigint, bigint) is
-  'Inserts the task of one alert. True: not now, because something was locked.';
+  'Inserts the task of one alert. True: not now, because something was locked, or a quota is full.';
 
 -- The caller has the row locked.  Between its slices a notice lets the others go first; the wait after a lock
 -- grows to a minute.

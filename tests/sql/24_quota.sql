@@ -1,7 +1,7 @@
 -- Quotas: what is refused, what is held, who stands in which line.  With real nodes: test_quotas.py.
 begin;
 \ir limit.inc
-select plan(70);
+select plan(76);
 set local timezone = 'UTC';
 
 create role pgrab_t_a;
@@ -162,6 +162,42 @@ select is((select (held, inserted) from pg_temp.use('pgrab_t_a')), row(0::bigint
   'then they go, and count');
 delete from pgrab.task;
 delete from pgrab.quota;
+
+insert into pgrab.quota (owner, max_tasks, max_running, when_full) values ('pgrab_t_a', 1, 9, 'hold');
+select i[2] as two from (select pg_temp.insert('pgrab_t_a', 3) as i) x \gset
+update pgrab.quota set max_tasks = null;
+select matches(pg_temp.gate(:two, 'quota'), 'holds it: until the next second', 'a bound that is gone');
+select is(pg_temp.quotas_tick(), 2::bigint, 'holds nothing');
+delete from pgrab.task;
+delete from pgrab.quota;
+
+-- What the quota of its owner holds counts for that of its share_key when it goes on.
+delete from pgrab_internal.quota_insert;
+insert into pgrab.quota (owner, inserts_per_minute, when_full) values ('pgrab_t_a', 3, 'hold');
+insert into pgrab.quota (share_key, inserts_per_minute, when_full) values ('e *', 3, 'hold');
+select pg_temp.insert('pgrab_t_a', 10, '{"share_key": "e 1"}');
+select is((select array_agg(i.n order by i.key) from (
+    select q.key, sum(q.n)::int as n from pgrab_internal.quota_insert q group by 1) i), '{3,3}'::int[],
+  'no more counts than has gone on');
+update pgrab_internal.quota_insert set at = at - interval '1 minute';
+select pg_temp.quotas_tick();
+select is((select count(*) from pgrab.task where due_at is not null), 6::bigint,
+  'so a minute later as many go on again');
+delete from pgrab.task;
+delete from pgrab.quota;
+insert into pgrab.quota (owner, max_tasks, when_full) values ('pgrab_t_a', 1, 'hold');
+insert into pgrab.quota (share_key, max_tasks) values ('c *', 2);
+select pg_temp.insert('pgrab_t_a', 2, '{"share_key": "c 1"}') from generate_series(1, 3);
+update pgrab.quota set max_tasks = 9 where owner is not null;
+select pg_temp.quotas_tick();
+select is((select count(*) from pgrab.task where due_at is not null), 2::bigint,
+  'nor does it get round one that refuses');
+delete from pgrab.task where due_at is not null;
+select pg_temp.quotas_tick();
+select is((select count(*) from pgrab.task where due_at is not null), 2::bigint, 'the others follow');
+delete from pgrab.task;
+delete from pgrab.quota;
+delete from pgrab_internal.quota_insert;
 
 -- -------------------------------------------------------------------------------------- how many run at once
 insert into pgrab.quota (owner, max_running) values ('pgrab_t_a', 1);

@@ -23,6 +23,16 @@ boss_release(struct boss *b, struct run *r)
 	mailbox_push(b->node->start_queue, &r->note.mail);
 }
 
+/* A large run that got no place under its limit was waited for in vain: nothing is kept free for another at
+ * once. */
+void
+boss_refused(struct boss *b, const struct run *r)
+{
+	boss_free(b, r);
+	if (r->need.slots > 1)
+		atomic_store(&b->node->rests_until_us[r->crew], clock_mono_us() + REST_US);
+}
+
 static int64_t
 patience(const struct boss *b, const struct run *r)
 {

@@ -104,7 +104,7 @@ settled(struct boss *b, struct run *r)
 	struct crew *c = &b->crew[r->crew];
 
 	if (!r->place.release && !r->started)
-		boss_free(b, r); /* the starter was refused: its worker never saw the run */
+		boss_refused(b, r); /* its worker never saw the run */
 	c->out -= r->need.slots;
 	c->done_now += r->place.release ? 0 : r->need.slots;
 	boss_forget(b, r);

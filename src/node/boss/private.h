@@ -129,6 +129,7 @@ void boss_go_out(struct boss *b, struct run *r);     /* it is handed on */
 void boss_free(struct boss *b, const struct run *r); /* what it took is idle again */
 
 /* back.c */
+void boss_refused(struct boss *b, const struct run *r); /* by the starter */
 void boss_release(struct boss *b, struct run *r);
 void boss_review(struct boss *b, int64_t now);
 void boss_release_unbegun(struct boss *b);
