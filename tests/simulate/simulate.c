@@ -3,7 +3,8 @@
  *
  *     simulate [nodes=N] [keys=N] [hours=H] [load=L] [churn=C] [seed=N] [strategy=NAME] [check]
  *
- * Prints a row per strategy.  check: exit status 1 if one is not as good as it should be.
+ * Prints a row per strategy, and what turns make of the keys.  check: exit status 1 if one is not as good as
+ * it should be.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "turns.h"
 #include "world.h"
 
 /* What a strategy must keep to; 0: no bound. */
@@ -163,6 +165,7 @@ main(int argc, char **argv)
 		wrong |= is_wrong(w, &all_bounds[i]);
 		world_end(w);
 	}
+	wrong |= only == NULL && !turns_are_fair(plan.nodes, plan.keys, plan.seed);
 	free(w);
 	return check && wrong ? 1 : 0;
 }
