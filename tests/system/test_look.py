@@ -23,7 +23,7 @@ def look(db, ahead_us=5_000_000, limit=8):
               4: f"(select array_agg(s %% 1024)::smallint[] from generate_series(0, {n * 1024 - 1}) s)".replace("%%", "%"),
               5: f"array_fill(null::bigint, array[{n * 1024}])", 6: f"array{[ahead_us] * n}::bigint[]", 7: "'{noop}'", 8: "'{}'", 9: "true",
               10: f"array{[limit] * n}::bigint[]", 11: "array[current_user::text]", 12: "'{}'",
-              13: f"array{[limit // 8 + 1] * n}::bigint[]"}
+              13: f"array{[limit // 8 + 1] * n}::bigint[]", 15: "true"}
     statement = re.sub(r"\$(\d+)", lambda m: values[int(m[1])], re.sub(r"^--.*$", "", text, flags=re.M))
     with db.connect() as conn:
         conn.execute(SESSION)

@@ -102,7 +102,7 @@ def test_draining_in_the_database_is_the_drain_there_is(db, nodes):
     node.wait_log("event=drain")
     task = db.add(kind="noop")
     node.end()
-    nodes.start()
+    nodes.start(wait=False)  # it may never be seen to be up
     db.wait("select state = 'draining' from pgrab.node")
     assert db.one("select status from pgrab.task where id = %s", task) == "scheduled"
     run_pgrab("undrain", "n1", dsn=db.dsn)
