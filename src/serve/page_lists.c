@@ -215,8 +215,8 @@ page_failing(struct call *c, struct db *db)
 void
 page_began_late(struct call *c, struct db *db)
 {
-	put_all(c, db, "Runs of the last day that began more than a minute late", "serve_began_late",
-	    "All began in time.");
+	put_all(c, db, "Began more than a minute late, of the last 10,000 runs of a day", "serve_began_late",
+	    "All of these began in time. The history of a task shows its older runs.");
 }
 
 void

@@ -113,14 +113,16 @@ put_attention(struct call *c, const PGresult *r, const PGresult *overview)
 static void
 put_day_past(struct call *c, const PGresult *r)
 {
-	const char *missed = db_field(r, 0, "missed"), *late = db_field(r, 0, "late");
+	const char *missed = db_field(r, 0, "missed"), *late = db_field(r, 0, "late"),
+		   *since = db_field(r, 0, "since");
 
 	if (strcmp(missed, "0") == 0 && strcmp(late, "0") == 0)
 		return;
 	buf_addf(&c->out,
-	    "<p>In the last day <a href=\"/history?outcome=missed\">%s fire%s missed</a>, and "
+	    "<p>%s%s <a href=\"/history?outcome=missed\">%s fire%s missed</a>, and "
 	    "<a href=\"/began-late\">%s run%s began more than a minute late</a>.</p>\n",
-	    missed, strcmp(missed, "1") == 0 ? " was" : "s were", late, strcmp(late, "1") == 0 ? "" : "s");
+	    *since == '\0' ? "In the last day" : "Of the last 10,000 runs, since ", since, missed,
+	    strcmp(missed, "1") == 0 ? " was" : "s were", late, strcmp(late, "1") == 0 ? "" : "s");
 }
 
 static void

@@ -461,7 +461,7 @@ def test_a_batch_says_what_its_members_wait_for(db, nodes, serving):
 def test_the_overview_counts_what_the_last_day_missed_and_began_late(db, serving):
     serve = serving()
     assert not any("began more than" in w for w in Visitor(serve).get("/").words)
-    assert "All began in time." in Visitor(serve).get("/began-late").words
+    assert "All of these began in time. The history of a task shows its older runs." in Visitor(serve).get("/began-late").words
     db.query("insert into pgrab.run (task_id, version, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, kind, owner, name) "
              "select 9, g, now() - interval '1 h', now(), now() - interval '1 h' + g * interval '40 s', now(), '2026-01-01', 1, 'succeeded', 'noop', 'x', "
              "'night ' || g from generate_series(1, 3) g union all select 8, 1, now(), null, null, now(), now(), 0, 'missed', 'noop', 'x', 'gone'")

@@ -1,15 +1,18 @@
 -- Serves: the overview.  How many fires of the last day were missed, and how many runs began more than a
--- minute late; of the last 10000 runs each.  Plan: run_failed_idx and run_finished_idx backwards.
-select (
-    select count(*)
+-- minute late: of the last 10000 runs each, and since when that is, if it is less than the day.
+-- Plan: run_failed_idx and run_finished_idx backwards.
+select f.missed, r.late, to_char(greatest(f.since, r.since), 'HH24:MI') as since
+from (
+    select count(*) filter (where x.outcome = 'missed') as missed,
+      case when count(*) = 10000 then min(x.finished_at) end as since
     from (
-      select x.outcome from pgrab.run x
-      where x.outcome <> 'succeeded' and x.finished_at > statement_timestamp() - interval '1 day'
-      order by x.finished_at desc limit 10000) f
-    where f.outcome = 'missed') as missed, (
-    select count(*)
+      select y.outcome, y.finished_at from pgrab.run y
+      where y.outcome <> 'succeeded' and y.finished_at > statement_timestamp() - interval '1 day'
+      order by y.finished_at desc limit 10000) x) f
+  cross join (
+    select count(*) filter (where x.attempt = 1 and x.began > x.fire_at + interval '1 minute') as late,
+      case when count(*) = 10000 then min(x.finished_at) end as since
     from (
-      select x.attempt, x.fire_at, coalesce(x.started_at, x.claimed_at) as began from pgrab.run x
-      where x.finished_at > statement_timestamp() - interval '1 day'
-      order by x.finished_at desc limit 10000) r
-    where r.attempt = 1 and r.began > r.fire_at + interval '1 minute') as late
+      select y.attempt, y.fire_at, y.finished_at, coalesce(y.started_at, y.claimed_at) as began
+      from pgrab.run y where y.finished_at > statement_timestamp() - interval '1 day'
+      order by y.finished_at desc limit 10000) x) r
