@@ -195,8 +195,8 @@ forget_marks(struct lane *l)
 static bool
 find_lane(struct lane *l)
 {
-	const char *params[] = {KINDS, "{}", OWNERS, "{}", "1"};
-	PGresult *res = query(l, "lanes", 5, params);
+	const char *params[] = {KINDS, "{}", OWNERS, "{}", "1", "{}", "1", NULL};
+	PGresult *res = query(l, "lanes", 8, params);
 	bool found = PQntuples(res) > 0;
 
 	if (found) {
