@@ -209,16 +209,18 @@ comment on function pgrab_internal.batch_deleted(pgrab_internal.task) is
 -- ------------------------------------------------------------------------------------------------ how it is
 
 create type pgrab_internal.batch_figures as (
-  members bigint, waiting bigint, running bigint, parked bigint, succeeded bigint, gone bigint);
+  members bigint, waiting bigint, running bigint, parked bigint, succeeded bigint, gone bigint,
+  begun_at timestamptz);
 comment on type pgrab_internal.batch_figures is
-  'How many members a batch has had, what those do that are left, and how many have left without success.';
+  'How many members a batch has had, what those do that are left, how many have left without success, and '
+  'when a member that is left has begun last.';
 
 -- Reads the members that are left.
 create or replace function pgrab_internal.batch_figures(p_batch bigint) returns pgrab_internal.batch_figures
 language sql stable
 begin atomic
   select c.members, l.waiting, l.running, l.parked,
-    c.members - c.gone - l.waiting - l.running - l.parked, c.gone
+    c.members - c.gone - l.waiting - l.running - l.parked, c.gone, l.begun_at
   from (
     select coalesce(sum(n.members), 0)::bigint as members, coalesce(sum(n.gone), 0)::bigint as gone
     from pgrab.batch_count n where n.batch = p_batch) c
@@ -226,11 +228,12 @@ begin atomic
       select count(*) filter (where t.status in ('scheduled', 'claimed')
           or t.status = 'waiting' and t.incarnation is null) as waiting,
         count(*) filter (where pgrab_internal.under_way(t.status, t.incarnation)) as running,
-        count(*) filter (where t.status = 'parked') as parked
+        count(*) filter (where t.status = 'parked') as parked, max(t.started_at) as begun_at
       from pgrab.task t where t.batch = p_batch) l;
 end;
 comment on function pgrab_internal.batch_figures(bigint) is 'How a batch is.';
 
+-- When no member has begun for long, as this batch goes, nobody knows when it will have ended.
 create or replace view pgrab.batches as
 select t.id, coalesce(t.name, t.key) as name,
   case when t.status = 'parked' then 'parked' when b.sealed_at is null then 'open' else 'sealed' end
@@ -239,11 +242,12 @@ select t.id, coalesce(t.name, t.key) as name,
   case when f.members > 0
     then floor(100.0 * (f.members - f.waiting - f.running) / f.members)::integer end as percent,
   case when b.sealed_at is not null and t.status = 'waiting' and f.running > 0
-      and f.waiting + f.running < f.members
-    then date_trunc('second', statement_timestamp() + (statement_timestamp() - t.created_at)
-      * ((f.waiting + f.running)::float8 / (f.members - f.waiting - f.running))) end as eta
+      and f.begun_at > statement_timestamp() - greatest('1 min', 3 * e.each)
+    then date_trunc('second', statement_timestamp() + (f.waiting + f.running) * e.each) end as eta
 from pgrab.task t join pgrab.batch b on b.task_id = t.id
   cross join lateral pgrab_internal.batch_figures(t.id) f
+  cross join lateral (select (statement_timestamp() - t.created_at)
+    / nullif(f.members - f.waiting - f.running, 0)::float8 as each) e
 where t.kind = 'batch';
 comment on view pgrab.batches is
   'Batches that have not ended. Reads the members that are left. Those that have ended: pgrab.history.';
@@ -259,7 +263,8 @@ comment on column pgrab.batches.succeeded is 'Members that have succeeded.';
 comment on column pgrab.batches.failed is 'Members that are parked, or have ended without success.';
 comment on column pgrab.batches.percent is 'How many of a hundred members have ended.';
 comment on column pgrab.batches.eta is
-  'When it will have ended, if the rest takes as long as what is done. Null: that cannot be said.';
+  'When it will have ended, if the rest takes as long as what is done. Null: that cannot be said, or no '
+  'member has begun for three times as long as one has taken so far, and for a minute.';
 
 create or replace function pgrab_internal.explain_batch(t pgrab_internal.task)
 returns setof pgrab_internal.gate

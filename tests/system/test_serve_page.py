@@ -447,7 +447,7 @@ def test_a_batch_says_what_its_members_wait_for(db, nodes, serving):
         assert "not known: members can be added" in page.words, page.words
         db.query("select pgrab.seal(%s)", batch)
         page = Visitor(serve).get(f"/tasks/{batch}")
-        assert any(re.fullmatch(r"not known: nothing has moved for 00:00:\d\d", word) for word in page.words), page.words
+        assert any(re.fullmatch(r"not known: no member has begun for 00:00:\d\d", word) for word in page.words), page.words
         wait_until(lambda: any(re.match(rf"session {person.info.backend_pid} \(.*somebody\) holds a lock that a run waits for, since 20", line)
                                for line in attention(serve)[0]), 15, "the lock to be told")
         lines, links = attention(serve)

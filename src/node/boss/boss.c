@@ -241,8 +241,10 @@ boss_create(struct node *n)
 	    .timed = TIMED_MAX,
 	    .begins = b->crew[0].slots,
 	    .memory = boss_memory_left(b)};
-	for (size_t i = 0; i < CREWS_MAX; i++)
-		b->room.before[i] = INT64_MAX, b->room.large[i] = 1;
+	for (size_t i = 0; i < CREWS_MAX; i++) {
+		b->room.before[i] = INT64_MAX;
+		b->room.large[i] = 1;
+	}
 	b->total = b->room;
 	lock_init(&b->lock);
 	clock_cond_init(&b->changed);

@@ -363,9 +363,10 @@ void
 boss_heaps_create(struct boss *b)
 {
 	b->delayed = heap_create(less_due, moved);
-	for (size_t i = 0; i < b->n_crews; i++)
-		b->crew[i].ready = heap_create(less_ready, moved),
+	for (size_t i = 0; i < b->n_crews; i++) {
+		b->crew[i].ready = heap_create(less_ready, moved);
 		b->crew[i].large = heap_create(less_ready, moved);
+	}
 	b->timeouts = heap_create(less_deadline, moved_deadline);
 	TAILQ_INIT(&b->in_hand);
 }
@@ -374,7 +375,9 @@ void
 boss_heaps_destroy(struct boss *b)
 {
 	heap_destroy(&b->delayed);
-	for (size_t i = 0; i < b->n_crews; i++)
-		heap_destroy(&b->crew[i].ready), heap_destroy(&b->crew[i].large);
+	for (size_t i = 0; i < b->n_crews; i++) {
+		heap_destroy(&b->crew[i].ready);
+		heap_destroy(&b->crew[i].large);
+	}
 	heap_destroy(&b->timeouts);
 }
