@@ -1,6 +1,6 @@
 -- Serves: GET /api/v1/moment, the page Timeline.  What was running at a moment, and what was waiting for
 -- what.  Looked at are the first 10,000 runs that ended after it, and what runs or waits now; sixty that ran
--- and sixty that waited are told.
+-- and sixty that waited are told, and of the five limits that most of these waited for who had them.
 -- Plan: run_finished_idx; run_task_idx and run_chain_idx for what is told; due_first() and in_line() for what
 -- is due still; why() only for the rows shown.  $1 the moment.
 with asked as materialized (select coalesce(pgrab_tool.moment($1::text), statement_timestamp()) as at),
@@ -32,7 +32,9 @@ waited as materialized (
     left join lateral pgrab_tool.kept_at(n.task_id, n.version, n.finished_at, a.at) k on true),
 held as materialized (
   select k.key, h.what
-  from (select distinct w.under as key from waited w where w.what is null and w.under is not null) k
+  from (
+    select w.under as key from waited w where w.what is null and w.under is not null
+    group by 1 order by count(*) desc, 1 limit 5) k
     cross join asked a cross join lateral pgrab_tool.limit_held(k.key, a.at, 10000) h),
 due as (
   select d.* from (
