@@ -182,7 +182,7 @@ def test_each_list_of_the_columns_of_a_task_has_them_all(db):
     db.query("insert into pgrab.calendar (name) values ('office')")
     parent = db.one("insert into pgrab.task (kind, paused) values ('noop', true) returning id")
     values = {"name": "'a'", "key": "'a'", "kind": "'shell'", "command": "'true'", "args": "'{\"cwd\": \"/\"}'", "timezone": "'Europe/Berlin'", "misfire": "'all'",
-              "misfire_after": "'2 min'", "misfire_limit": "7", "starts_at": "now()", "ends_at": "now() + interval '1 day'", "max_runs": "7", "jitter": "'1 s'",
+              "misfire_after": "'2 min'", "misfire_limit": "7", "starts_at": "now()", "ends_at": "now() + interval '30 days'", "max_runs": "7", "jitter": "'1 s'",
               "priority": "7", "timeout": "'7 s'", "max_attempts": "7", "backoff": "'7 s'", "backoff_max": "'8 s'", "delivery": "'at_most_once'", "run_if": "'always'",
               "require": "'{\"zone\": \"eu\"}'", "limit_key": "'one'", "source": "'mine'", "on_failure": "'{\"kind\": \"noop\"}'", "expect_within": "'1 day'",
               "slow_after": "'7 s'", "prefer": "'{\"zone\": \"eu\"}'", "failover_after": "'7 s'", "share_key": "'acme'", "slots": "3", "stall_after": "'7 s'", "keep": "'7 days'", "paused": "true", "preemptible": "true",

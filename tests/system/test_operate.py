@@ -98,8 +98,10 @@ def test_a_wait_that_is_too_long_is_told_of_once(db, nodes, webhook):
     db.query("insert into pgrab.alert (name, events, after, template) values ('late', '{waiting}', '1 s', %s)",
              json.dumps({"kind": "http", "command": webhook.url}))
     task = db.add(kind="noop", key="release", wait_for="approved")
+    # Else the duty may be done before the wait is too long, and is due again only in a minute.
+    db.wait("select since < clock_timestamp() - interval '1 s' from pgrab.wait where task_id = %s", task)
     db.query("update pgrab.duty set done_at = '-infinity' where duty = 'waiting'")
-    db.wait("select told > '0' from pgrab.wait where task_id = %s", task, timeout=90)
+    db.wait("select told > '0' from pgrab.wait where task_id = %s", task, timeout=40)
     facts = json.loads(webhook.got.get(timeout=20)[1])
     assert (facts["event"], facts["id"], facts["error"]) == ("waiting", str(task), "waits for signal 'approved'"), facts
     db.query("update pgrab.duty set done_at = '-infinity' where duty = 'waiting'")
