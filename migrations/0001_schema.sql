@@ -2,11 +2,12 @@
 -- Breaking: yes.
 --
 -- Why one wide table.  Users insert into pgrab.task, in any language, so it has to be a real table with
--- everything in it.  The order of the columns follows their cost.  The fixed-width ones that nodes change all
--- the time come first, so that an UPDATE finds them without reading what users wrote, and only they go into
--- the WAL.  What users write comes last.  Claim, start and finish change no indexed column, so they are HOT
--- updates: no index is written.  A task that cannot run now (parked, paused, waiting, in line) has no due_at
--- and is in no index of due tasks.
+-- everything in it.  The order of the columns follows their cost.  An UPDATE compares each indexed column of
+-- the old row with the new one, and walks to it over all that stand before it: those that most tasks have
+-- come first.  What a claim writes stands together, because only what lies between the first change and the
+-- last goes into the WAL.  Claim, start and finish change no indexed column, so they are HOT updates: no
+-- index is written.  A task that cannot run now (parked, paused, waiting, in line) has no due_at and is in no
+-- index of due tasks.
 --
 -- No BEFORE UPDATE trigger for each row: with one, PostgreSQL locks each row before changing it, and every
 -- claim would pay for that.  No generated column: from PostgreSQL 16 on, an UPDATE that changes nothing of
@@ -15,84 +16,86 @@
 
 create table pgrab.task (
   id               bigint      generated always as identity,
-  -- written by the system all the time; of these only due_at is indexed
-  version          bigint      not null default (date_part('epoch', now()) * 1e6)::bigint,
-  incarnation      bigint,
-  node_id          bigint,
+  -- what the indexes are made of, as far as most tasks have it: each UPDATE of a row looks for it
+  slots            integer     not null default 1,
+  priority         smallint    not null default 0,
+  paused           boolean     not null default false,
+  preemptible      boolean     not null default false,
+  kind             text        not null default 'sql',
+  delivery         text        not null default 'at_least_once',
+  owner            text        not null default current_user,
+  require          jsonb       not null default '{}',
+  args             jsonb       not null default '{}',
+  key              text,
+  name             text,
+  -- written by users, of fixed width
+  timeout          interval    not null default '1 hour',
+  misfire_after    interval    not null default '1 minute',
+  backoff          interval    not null default '5 s',
+  backoff_max      interval    not null default '1 hour',
+  jitter           interval    not null default '0',
+  run_at           timestamptz not null default now() + interval '1 us',
+  created_at       timestamptz not null default now(),
+  max_attempts     integer     not null default 3,
+  misfire_limit    integer     not null default 100,
+  -- written by the system: by a claim from version to status; of these only due_at is indexed
   due_at           timestamptz default now() + interval '1 us',
   fire_at          timestamptz default now() + interval '1 us',
-  claimed_at       timestamptz,
-  started_at       timestamptz,
-  last_finished_at timestamptz,
-  succeeded_at     timestamptz,
+  updated_at       timestamptz not null default now(),
   runs             bigint      not null default 0,
   fires            bigint      not null default 0,
   failures         bigint      not null default 0,
-  chain            bigint,
+  version          bigint      not null default (date_part('epoch', now()) * 1e6)::bigint,
+  incarnation      bigint,
+  node_id          bigint,
+  claimed_at       timestamptz,
+  started_at       timestamptz,
   attempt          integer     not null default 0,
+  settled          boolean     not null default false,
+  status           text        not null default 'scheduled',
+  -- written by the system when a run ends, or rarely
+  last_finished_at timestamptz,
+  succeeded_at     timestamptz,
+  chain            bigint,
   needs            integer,
   met              integer,
   steps            integer,
   gave_way         interval,
-  status           text        not null default 'scheduled',
-  -- written by the system once, or rarely
-  settled          boolean     not null default false,
-  created_at       timestamptz not null default now(),
-  updated_at       timestamptz not null default now(),
+  line             text,
+  last_outcome     text,
+  last_error       text,
+  durations        bytea,
   -- written by users
-  priority         smallint    not null default 0,
-  paused           boolean     not null default false,
-  preemptible      boolean     not null default false,
-  max_attempts     integer     not null default 3,
-  max_runs         integer,
-  misfire_limit    integer     not null default 100,
-  slots            integer     not null default 1,
-  run_at           timestamptz not null default now() + interval '1 us',
-  starts_at        timestamptz,
-  ends_at          timestamptz,
-  parent_id        bigint,
-  batch            bigint,
-  timeout          interval    not null default '1 hour',
-  backoff          interval    not null default '5 s',
-  backoff_max      interval    not null default '1 hour',
-  misfire_after    interval    not null default '1 minute',
-  jitter           interval    not null default '0',
-  expect_within    interval,
-  slow_after       interval,
-  stall_after      interval,
-  keep             interval,
-  wait_timeout     interval,
-  kind             text        not null default 'sql',
-  delivery         text        not null default 'at_least_once',
   misfire          text        not null default 'once',
-  run_if           text        not null default 'success',
-  on_closed        text        not null default 'skip',
-  timezone         text        not null default 'UTC',
   schedule         text,
-  calendar         text,
   limit_key        text,
   wait_for         text,
-  signal_by        text,
-  share_key        text,
-  failover_after   interval,
+  stall_after      interval,
+  command          text        not null default '',
   -- as traceparent_fine(): a setting that is no trace context keeps no task from being inserted
   traceparent      text        default case when current_setting('pgrab.traceparent', true)
       like '00-________________________________-________________-__'
     then substring(current_setting('pgrab.traceparent', true)
       from '^00-0*[1-9a-f][0-9a-f]*-0*[1-9a-f][0-9a-f]*-[0-9a-f]+$') end,
-  key              text,
-  name             text,
-  source           text        not null default '',
-  owner            text        not null default current_user,
-  require          jsonb       not null default '{}',
+  share_key        text,
   prefer           jsonb,
-  args             jsonb       not null default '{}',
+  failover_after   interval,
+  starts_at        timestamptz,
+  ends_at          timestamptz,
+  max_runs         integer,
+  parent_id        bigint,
+  batch            bigint,
+  expect_within    interval,
+  slow_after       interval,
+  keep             interval,
+  wait_timeout     interval,
+  run_if           text        not null default 'success',
+  on_closed        text        not null default 'skip',
+  timezone         text        not null default 'UTC',
+  calendar         text,
+  signal_by        text,
+  source           text        not null default '',
   on_failure       jsonb,
-  command          text        not null default '',
-  line             text,
-  last_outcome     text,
-  last_error       text,
-  durations        bytea,
   constraint task_pkey primary key (id),
   constraint task_key_key unique (key),
   constraint task_status_check check (

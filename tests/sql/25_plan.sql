@@ -356,8 +356,8 @@ values (9901, 'noop', '@every 1 day', 'skip');
 select is(pg_temp.missed_why(), '', 'nothing is known');
 insert into pgrab.node (id, name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every,
   dead_after, started_at, incarnation, state, heartbeat_at)
-values (9901, 'late', 'h', 1, '1', 'id_hash', 2, '{noop}', '1 s', '1 hour', now() - interval '2 hours', 9911,
-  'up', now());
+values (9901, 'late', 'h', 1, '1', 'id_hash', 2, '{noop}', '1 minute', '1 hour', now() - interval '2 hours',
+  9911, 'up', now());
 select matches(pg_temp.missed_why(), '^of the nodes that run it, late has been up for longest, since 20',
   'the node came later');
 insert into pgrab.event (at, what, role, task_id, task)

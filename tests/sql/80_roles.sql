@@ -105,11 +105,11 @@ insert into pg_temp.way values
   ('token', 'select', 'role',
     'select count(*) from (select name, role from pgrab.token where role = ''{o}'') t'),
   ('token', 'select', 'hash', 'select count(*) from pgrab.token where hash = sha256(''{o}''::bytea)'),
-  ('task', 'insert', 'priority',
+  ('task', 'insert', 'slots',
     'insert into pgrab.task (kind, run_at) select ''noop'', ''2099-01-01'' where ''{o}'' = current_user '
     'returning 1'),
   ('task', 'update', 'kind', 'update pgrab.task set command = ''select 2'' where id = {t} returning 1'),
-  ('task', 'update', 'priority', 'update pgrab.task set priority = 1 where id = {t} returning 1'),
+  ('task', 'update', 'slots', 'update pgrab.task set priority = 1 where id = {t} returning 1'),
   ('task', 'update', 'version', 'update pgrab.task set version = version + 1 where id = {t} returning 1'),
   ('task', 'delete', null, 'delete from pgrab.task where id = {t} returning 1'),
   ('tasks', 'delete', null, 'delete from pgrab.tasks where id = {t} returning 1'),
