@@ -303,7 +303,7 @@ begin
     and t.status not in ('done', 'cancelled', 'skipped') then
     return true;
   elsif t.chain is null then
-    return t.run_at > t.fire_at or pgrab_internal.fire_following(t, t.fires + 1) is not null;
+    return pgrab_internal.fire_following(t, t.fires + 1) is not null;
   end if;
   select x.* into r from pgrab.chain c join pgrab.task x on x.id = c.root where c.chain = t.chain;
   r.fires := r.fires + case when r.needs is not null then 1 else 0 end;

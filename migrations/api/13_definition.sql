@@ -227,6 +227,20 @@ end $$;
 comment on function pgrab_internal.definition_ran(pgrab_internal.task) is
   'pgrab_internal.definition() as it was when the run of this task was started.';
 
+-- If not, that run cannot be resumed: what it ran is gone, and a run of what was written instead is planned.
+create or replace function pgrab_internal.text_stays(t pgrab_internal.task) returns boolean
+language plpgsql stable as $$
+declare
+  c_now constant jsonb := pgrab_internal.definition_whole(t);
+  c_ran constant jsonb :=
+    case when t.updated_at > t.claimed_at then pgrab.definition_of(t.id, t.version) else c_now end;
+begin
+  return (c_ran -> 'kind', c_ran -> 'command', c_ran -> 'args')
+    is not distinct from (c_now -> 'kind', c_now -> 'command', c_now -> 'args');
+end $$;
+comment on function pgrab_internal.text_stays(pgrab_internal.task) is
+  'Does the run of a task that is running still run what its row says?';
+
 -- A list of texts that needs no quoting.
 create or replace function pgrab_internal.netstring(p_text text) returns text
 language sql immutable strict parallel safe

@@ -61,16 +61,19 @@ return case when p_starts_at is null then pgrab_internal.fire_base(p_schedule, p
 comment on function pgrab_internal.fire_after(text, timestamptz, timestamptz, timestamptz) is
   'The moment after which the next fire of a schedule is looked for.';
 
+-- A link's own run_at is no fire: its chain plans it.
 create or replace function pgrab_internal.fire_following(t pgrab_internal.task, p_fires bigint)
 returns timestamptz
 language sql stable
 begin atomic
   select n.fire
   from (
-    select pgrab_internal.fire_next(pgrab_internal.schedule_compile(t.schedule), t.timezone,
-      pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, clock_timestamp()), t.calendar,
-      t.on_closed) as fire
-    where t.status <> 'parked' and t.schedule is not null and (p_fires < t.max_runs or t.max_runs is null)) n
+    select case when t.run_at > t.fire_at and t.chain is null then t.run_at -- given while it ran
+      when t.schedule is not null and (p_fires < t.max_runs or t.max_runs is null)
+        then pgrab_internal.fire_next(pgrab_internal.schedule_compile(t.schedule), t.timezone,
+          pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, clock_timestamp()), t.calendar,
+          t.on_closed) end as fire
+    where t.status <> 'parked') n
   where n.fire <= t.ends_at or t.ends_at is null;
 end;
 comment on function pgrab_internal.fire_following(pgrab_internal.task, bigint) is
@@ -134,7 +137,7 @@ begin
   if c_next is null or t.chain is not null and c_begun then
     return pgrab_internal.move_one(t, pgrab_internal.move_to(t.id, t.version, p_event, p_run => c_note));
   end if;
-  if t.calendar is not null then
+  if t.calendar is not null and c_next <> t.run_at then -- else a person has said when
     perform pgrab_internal.note_closed(array[t.id], array[t.fire_at], array[c_next]);
   end if;
   t := pgrab_internal.move_one(t, pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => c_next,

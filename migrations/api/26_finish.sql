@@ -283,7 +283,9 @@ begin
         select o.outcome not in ('succeeded', 'cancelled', 'waited')
           and (t.attempt < t.max_attempts or u.uncounted)
           and t.delivery = 'at_least_once' and (f.retry_us is distinct from -1 or o.outcome = 'preempted')
-          and (t.run_at <= t.fire_at or t.chain is not null) or o.outcome = 'awaits' as again) a
+          and (t.run_at <= t.fire_at or t.chain is not null
+            or u.uncounted and pgrab_internal.text_stays(row(t.*)::pgrab_internal.task))
+          or o.outcome = 'awaits' as again) a
       cross join lateral (
         select not a.again and o.outcome <> 'waited' and t.schedule is not null and t.chain is null
           and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) p),
@@ -352,7 +354,8 @@ comment on function pgrab_internal.finish_rest(pgrab_internal.outcomes, text) is
 --   failed, attempts left     tried again after its backoff; a run that was lost with its node, at once
 --   waits                     waits, or at once goes on, as the same attempt: 19_wait.sql
 --   over, another fire        re-armed: a failure ends a run, never a schedule.  So is a task that was given
---                             a new run_at while it ran
+--                             a new run_at while it ran; but if the attempt is not counted (it gave way, or
+--                             was lost because of another), it first goes on, unless its text was edited
 --   over, no other fire       leaves the table when it succeeded or was cancelled; otherwise it is parked
 --   over, link of a chain     done, cancelled or parked; leaves as above when the chain runs once
 -- What finish_last() has ended is not found again by finish_rest().

@@ -82,7 +82,8 @@ create function pg_temp.pass(p_time interval) returns void language plpgsql as $
 begin
   alter table pgrab.task disable trigger user;
   alter table pgrab.blackout disable trigger user;
-  update pgrab.task set due_at = due_at - p_time, fire_at = fire_at - p_time;
+  update pgrab.task set due_at = due_at - p_time, fire_at = fire_at - p_time,
+    run_at = run_at - p_time;
   update pgrab_internal.put_off set until = until - p_time;
   update pgrab.blackout set during = tstzrange(lower(during) - p_time, upper(during) - p_time),
     begins_at = begins_at - p_time, ends_at = ends_at - p_time;
