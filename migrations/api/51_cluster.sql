@@ -26,6 +26,8 @@ declare
   n pgrab.node := pgrab_internal.node_of(p_node);
 begin
   insert into pgrab.drained (node_id, asked_by) values (n.id, p_by) on conflict (node_id) do nothing;
+  -- Who drains a node that has died knows of it, and does not expect it back.
+  delete from pgrab.node_incident i where i.node_id = n.id and n.state = 'down';
   perform pg_notify('pgrab', 'wish');
   n.state := case n.state when 'up' then 'draining' else n.state end; -- as it will be with its next heartbeat
   n.draining := true;

@@ -289,7 +289,7 @@ begin atomic
 end;
 comment on function pgrab.drain(text) is
   'The node takes no new tasks, hands back what it has not started, and finishes what it runs. This lasts, '
-  'even through a restart, until pgrab.undrain().';
+  'even through a restart, until pgrab.undrain(). A node that has died is not reported as missing any more.';
 
 create or replace function pgrab.undrain(p_node text) returns setof pgrab.node
 language sql

@@ -43,7 +43,7 @@ const struct command cmd_drain = {
     .usage = "NODE [OPTIONS]",
     .summary = "let a node take no new tasks; its running tasks go on",
     .details = "It hands back what it has not started, and stays drained, even after a restart, until pgrab\n"
-	       "undrain.",
+	       "undrain. One that has died is not reported as missing any more, by pgrab doctor or status.",
     .options = drain_keys,
     .options_size = sizeof(struct options),
     .min_operands = 1,

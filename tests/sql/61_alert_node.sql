@@ -1,7 +1,7 @@
 -- What people are told of nodes.
 begin;
 \ir alert.inc
-select plan(13);
+select plan(16);
 set local timezone = 'UTC';
 
 create function pg_temp.down() returns text language sql as $$
@@ -45,6 +45,16 @@ select matches((select i.fault from pgrab.node_incident i), 'limit', 'and says w
 update pgrab.beat set state = 'down' where node_id = 1;
 select pgrab_internal.node_incidents_end();
 select is((select count(*) from pgrab.node_incident), 1::bigint, 'what is down stays so');
+select pgrab.drain('n1');
+select is(pg_temp.down(), null, 'until somebody says that it is not expected back');
+insert into pgrab.node_incident (node_id, since) values (1, now());
+select pgrab.drain('n1');
+select is(pg_temp.down(), null, 'also of one that was draining when it died');
+update pgrab.beat set state = 'up' where node_id = 1;
+insert into pgrab.node_incident (node_id, since) values (1, now());
+select pgrab.drain('n1');
+select isnt(pg_temp.down(), null, 'of one that is back that is no matter');
+update pgrab.beat set state = 'down' where node_id = 1;
 delete from pgrab.registration where id = 1;
 select pgrab_internal.node_incidents_end();
 select is((select count(*) from pgrab.node_incident), 0::bigint, 'until nobody knows the node any more');

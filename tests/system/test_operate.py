@@ -594,6 +594,25 @@ def test_doctor_names_the_nodes_that_died_and_are_not_back(db, nodes):
     assert dead() == ("ok", "none"), "it is back"
 
 
+def test_a_dead_node_that_another_replaces_is_out_when_it_is_drained(db, nodes):
+    nodes.start("n1", allow="noop")
+    nodes.start("lost", allow="noop").kill9()
+    db.wait("select exists (select from pgrab.node_incident)", timeout=20)
+
+    def checks():
+        return {c["name"]: (c["verdict"], c["detail"]) for c in as_json(db, "doctor")}
+    verdict, detail = checks()["dead nodes"]
+    assert verdict == "fix" and "pgrab drain NAME" in detail
+    run_pgrab("drain", "lost", dsn=db.dsn)
+    assert checks()["dead nodes"] == ("ok", "none")
+    verdict, detail = checks()["drained nodes"]
+    assert verdict == "note" and detail.startswith("lost drained, and down"), detail
+    assert "node lost" not in run_pgrab("status", dsn=db.dsn, check=False).stdout
+    nodes.start("lost", wait=False, allow="noop")
+    db.wait("select state = 'draining' from pgrab.nodes where name = 'lost'")
+    assert checks()["drained nodes"][0] == "fix", "it is up, and takes nothing"
+
+
 def test_output_that_cannot_be_written_is_an_error(db):
     for args in ["export"], ["doctor"], ["status"], ["tasks"]:
         with open("/dev/full", "wb") as full:

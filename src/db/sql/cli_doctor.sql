@@ -29,7 +29,7 @@ from (
   select 5, 'dead nodes', 'none', (select string_agg(format('%s (last heard of at %s)', x.name,
       date_trunc('second', x.since)), ', ' order by x.since desc)
     || ' died and did not come back: look at the machine and the network, and at the log, and start it '
-    || 'again, or another node in its place'
+    || 'again; if another node is in its place: pgrab drain NAME'
     from (
       select n.name, i.since from pgrab.node_incident i join pgrab.node n on n.id = i.node_id
       where i.since > statement_timestamp() - interval '1 day' order by i.since desc limit 20) x)
@@ -97,8 +97,11 @@ from (
         else 'pgrab resume --all' end)
     from pgrab.cluster x where x.paused)
   union all
-  select 15, 'drained nodes', 'none', (select string_agg(x.name, ', ') || ' drained: pgrab undrain NAME'
-    from pgrab.drained d join pgrab.node x on x.id = d.node_id)
+  select 15, 'drained nodes', 'none', coalesce(
+    string_agg(x.name, ', ') filter (where x.state <> 'down') || ' drained: pgrab undrain NAME',
+    'note: ' || string_agg(x.name, ', ') || ' drained, and down: before one is to take tasks again: pgrab '
+      'undrain NAME')
+  from pgrab.drained d join pgrab.node x on x.id = d.node_id
   union all
   select 16, 'failing', 'none', case when o.failing > 0
     then format('%s%s tasks are failing: select * from pgrab.failing', o.failing,
