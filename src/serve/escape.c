@@ -1,5 +1,7 @@
 #include "serve/escape.h"
 
+#include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -29,6 +31,24 @@ html_text(struct buf *out, const char *s)
 			put_character(out, s, n);
 		}
 	}
+}
+
+void
+html_addf(struct buf *out, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	for (const char *next; (next = strchr(fmt, '%')) != NULL; fmt = next + 2) {
+		buf_add(out, fmt, (size_t)(next - fmt));
+		switch (next[1]) {
+		case 's': html_text(out, va_arg(args, const char *)); break;
+		case 'd': buf_addf(out, "%d", va_arg(args, int)); break;
+		default: abort(); /* it is not one of these two */
+		}
+	}
+	va_end(args);
+	buf_adds(out, fmt);
 }
 
 void

@@ -44,64 +44,65 @@ put_databases(struct call *c)
 
 		buf_addf(&c->out, "<a href='%s%s%s'%s>", i == 0 ? "" : "/db/", i == 0 ? "" : name,
 		    buf_str(&path), i == c->database ? " aria-current=\"true\"" : "");
-		html_text(&c->out, name);
-		buf_adds(&c->out, "</a>\n");
+		html_addf(&c->out, "%s</a>\n", name);
 	}
 	buf_adds(&c->out, "</nav>");
 }
 
 void
+page_hidden(struct call *c, const char *name, const char *value)
+{
+	html_addf(&c->out, "<input type=\"hidden\" name=\"%s\" value=\"%s\">", name, value);
+}
+
+void
+page_come_back(struct call *c)
+{
+	page_hidden(c, "back", c->uri);
+}
+
+void
 page_keep_zone(struct call *c)
 {
-	if (call_query(c, "timezone") == NULL)
-		return;
-	buf_adds(&c->out, "<input type=\"hidden\" name=\"timezone\" value=\"");
-	html_text(&c->out, call_zone(c));
-	buf_adds(&c->out, "\">");
+	if (call_query(c, "timezone") != NULL)
+		page_hidden(c, "timezone", call_zone(c));
 }
 
 /* The same page in another zone. */
 static void
 put_zone(struct call *c)
 {
-	struct buf *o = &c->out;
 	struct evkeyval *kv;
 
-	buf_adds(o, "<form class=\"find zone\" aria-label=\"Time zone\"><label>Times in <input "
-		    "name=\"timezone\" value=\"");
-	html_text(o, call_zone(c));
-	buf_adds(o, "\"></label>");
+	html_addf(&c->out,
+	    "<form class=\"find zone\" aria-label=\"Time zone\"><label>Times in <input name=\"timezone\" "
+	    "value=\"%s\"></label>",
+	    call_zone(c));
 	if (strcmp(c->method, "GET") == 0) {
 		TAILQ_FOREACH (kv, &c->query, next) {
-			if (strcmp(kv->key, "timezone") == 0)
-				continue;
-			buf_adds(o, "<input type=\"hidden\" name=\"");
-			html_text(o, kv->key);
-			buf_adds(o, "\" value=\"");
-			html_text(o, kv->value);
-			buf_adds(o, "\">");
+			if (strcmp(kv->key, "timezone") != 0)
+				page_hidden(c, kv->key, kv->value);
 		}
 	}
-	buf_adds(o, "<button>Set</button></form>");
+	buf_adds(&c->out, "<button>Set</button></form>");
 }
 
 void
 page_begin(struct call *c, const char *title, bool live)
 {
+	const char *database = serve_database_name(c->set, c->database);
 	struct buf *o = &c->out;
 
 	c->type = "text/html; charset=utf-8";
-	buf_adds(o, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-		    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
-	html_text(o, title);
-	buf_adds(o, " - ");
-	html_text(o, serve_database_name(c->set, c->database));
-	buf_adds(o, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" "
-		    "href=\"/static/page.css\">\n"
-		    "<script src=\"/static/page.js\" defer></script>\n</head>\n<body>\n"
-		    "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<header><strong>");
-	html_text(o, serve_database_name(c->set, c->database));
-	buf_adds(o, "</strong>\n<nav aria-label=\"Pages\">");
+	html_addf(o,
+	    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+	    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+	    "<title>%s - %s</title>\n<link rel=\"icon\" href=\"data:,\">\n"
+	    "<link rel=\"stylesheet\" href=\"/static/page.css\">\n"
+	    "<script src=\"/static/page.js\" defer></script>\n</head>\n<body>\n"
+	    "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<header><strong>%s</strong>\n"
+	    "<nav aria-label=\"Pages\">",
+	    title, database, database);
 	for (size_t i = 0; i < sizeof nav / sizeof *nav; i++)
 		buf_addf(o, "<a href=\"%s\"%s>%s</a>\n", nav[i].path,
 		    is_here(c, nav[i].path) ? " aria-current=\"page\"" : "", nav[i].label);
@@ -112,15 +113,13 @@ page_begin(struct call *c, const char *title, bool live)
 	put_zone(c);
 	put_databases(c);
 	buf_addf(o, "</header>\n<main id=\"main\"%s>\n<h1>", live ? " data-live=\"5\"" : "");
-	html_text(o, title);
-	buf_adds(o, "</h1>\n");
+	html_addf(o, "%s</h1>\n", title);
 }
 
 void
 page_end(struct call *c)
 {
-	buf_adds(&c->out, "</main>\n<footer>pgrab ");
-	html_text(&c->out, version_text());
+	html_addf(&c->out, "</main>\n<footer>pgrab %s", version_text());
 	if (c->token != NULL) {
 		page_form(c, "/logout", "inline");
 		page_button(c, "out", "1", "Log out");
@@ -133,39 +132,26 @@ void
 page_problem(struct call *c, const char *title, const char *detail, const char *hint)
 {
 	page_begin(c, title, false);
-	buf_adds(&c->out, "<p role=\"alert\" class=\"problem\">");
-	html_text(&c->out, detail);
-	buf_adds(&c->out, "</p>\n");
-	if (hint != NULL) {
-		buf_adds(&c->out, "<p>");
-		html_text(&c->out, hint);
-		buf_adds(&c->out, "</p>\n");
-	}
+	html_addf(&c->out, "<p role=\"alert\" class=\"problem\">%s</p>\n", detail);
+	if (hint != NULL)
+		html_addf(&c->out, "<p>%s</p>\n", hint);
 	if (c->status == 401)
 		buf_adds(&c->out, "<p><a href=\"/login\">Log in</a></p>\n");
-	buf_adds(&c->out, "<p class=\"dim\">Request ");
-	html_text(&c->out, c->id);
-	buf_adds(&c->out, "</p>\n");
+	html_addf(&c->out, "<p class=\"dim\">Request %s</p>\n", c->id);
 	page_end(c);
 }
 
 void
 page_form(struct call *c, const char *path, const char *class)
 {
-	buf_adds(&c->out, "<form method=\"post\" action=\"");
-	html_text(&c->out, path);
-	buf_addf(
-	    &c->out, "\" class=\"%s\"><input type=\"hidden\" name=\"csrf\" value=\"%s\">", class, c->csrf);
+	html_addf(&c->out, "<form method=\"post\" action=\"%s\" class=\"%s\">", path, class);
+	page_hidden(c, "csrf", c->csrf);
 }
 
 void
 page_button(struct call *c, const char *name, const char *value, const char *label)
 {
-	buf_addf(&c->out, "<button name=\"%s\" value=\"", name);
-	html_text(&c->out, value);
-	buf_adds(&c->out, "\">");
-	html_text(&c->out, label);
-	buf_adds(&c->out, "</button>\n");
+	html_addf(&c->out, "<button name=\"%s\" value=\"%s\">%s</button>\n", name, value, label);
 }
 
 bool

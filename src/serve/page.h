@@ -11,6 +11,12 @@ void page_problem(struct call *c, const char *title, const char *detail, const c
 void page_begin(struct call *c, const char *title, bool live);
 void page_end(struct call *c);
 
+/* A field of a form that nobody sees. */
+void page_hidden(struct call *c, const char *name, const char *value);
+
+/* So that page_back() leads here, once the form has done what it is for. */
+void page_come_back(struct call *c);
+
 /* For a form that asks for a page: the zone that was asked for goes on. */
 void page_keep_zone(struct call *c);
 

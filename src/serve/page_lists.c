@@ -23,9 +23,8 @@ put_filter(struct call *c, const struct filter *f)
 	const char *given = call_query(c, f->name);
 
 	if (f->values == NULL) {
-		buf_addf(&c->out, "<label>%s <input name=\"%s\" value=\"", f->label, f->name);
-		html_text(&c->out, given == NULL ? "" : given);
-		buf_adds(&c->out, "\"></label>\n");
+		html_addf(&c->out, "<label>%s <input name=\"%s\" value=\"%s\"></label>\n", f->label, f->name,
+		    given == NULL ? "" : given);
 		return;
 	}
 	buf_addf(&c->out, "<label>%s <select name=\"%s\">", f->label, f->name);
@@ -68,9 +67,8 @@ put_next_page(struct call *c, const PGresult *r)
 	if (c->searched != NULL)
 		buf_addf(&c->out, "Searched %s, and no further: the history goes on. ", c->searched);
 	next = call_next(c, db_text(r, last, PQfnumber(r, "cursor")));
-	buf_adds(&c->out, "<a rel=\"next\" href=\"");
-	html_text(&c->out, next);
-	buf_addf(&c->out, "\">%s</a></p>\n", c->searched != NULL ? "Search on" : "Older");
+	html_addf(&c->out, "<a rel=\"next\" href=\"%s\">%s</a></p>\n", next,
+	    c->searched != NULL ? "Search on" : "Older");
 }
 
 /* A search matches anywhere in the name. */
@@ -89,9 +87,8 @@ put_bulk_actions(struct call *c)
 	buf_adds(&c->out, "<p class=\"actions\">With those chosen: ");
 	for (const char *const *a = actions; *a != NULL; a++)
 		page_button(c, "action", *a, *a);
-	buf_adds(&c->out, "</p><input type=\"hidden\" name=\"back\" value=\"");
-	html_text(&c->out, c->uri);
-	buf_adds(&c->out, "\">");
+	buf_adds(&c->out, "</p>");
+	page_come_back(c);
 }
 
 void
@@ -138,9 +135,10 @@ put_only_named(struct call *c, const char *id)
 {
 	if (id == NULL)
 		return;
-	buf_addf(&c->out, "<p>All runs of <a href=\"/tasks/%s\">the task of that name</a>. <a href=\"", id);
-	html_text(&c->out, c->uri);
-	buf_adds(&c->out, "&amp;names=all\">Search other names that contain it, too</a></p>\n");
+	html_addf(&c->out,
+	    "<p>All runs of <a href=\"/tasks/%s\">the task of that name</a>. "
+	    "<a href=\"%s&amp;names=all\">Search other names that contain it, too</a></p>\n",
+	    id, c->uri);
 }
 
 void

@@ -89,11 +89,10 @@ put_closed(struct buf *o, const struct month *m, const char *day)
 	for (int row = 0; row < PQntuples(m->closed); row++) {
 		if (strcmp(db_field(m->closed, row, "day"), day) != 0)
 			continue;
-		buf_addf(o,
-		    "<path class=\"shut\" d=\"M%d 19 H%d\"/><text class=\"dim\" x=\"%d\" y=\"14\">closed: ",
-		    NAMES_W, end - 4, end + 4);
-		html_text(o, db_field(m->closed, row, "calendars"));
-		buf_adds(o, "</text>");
+		html_addf(o,
+		    "<path class=\"shut\" d=\"M%d 19 H%d\"/><text class=\"dim\" x=\"%d\" y=\"14\">closed: "
+		    "%s</text>",
+		    NAMES_W, end - 4, end + 4, db_field(m->closed, row, "calendars"));
 	}
 }
 
@@ -148,9 +147,8 @@ put_clash(struct call *c, const PGresult *r)
 {
 	if (r == NULL || PQntuples(r) == 0)
 		return;
-	buf_addf(&c->out, "<h2 id=\"clash\">At work at once on %s, then the others of that hour</h2>\n<p>",
-	    db_field(r, 0, "label"));
-	html_text(&c->out, db_field(r, 0, "names"));
+	html_addf(&c->out, "<h2 id=\"clash\">At work at once on %s, then the others of that hour</h2>\n<p>%s",
+	    db_field(r, 0, "label"), db_field(r, 0, "names"));
 	if (strcmp(db_field(r, 0, "more"), "0") != 0)
 		buf_addf(&c->out, " and %s more", db_field(r, 0, "more"));
 	buf_adds(&c->out, "</p>\n");
@@ -197,10 +195,8 @@ put_clash_line(struct call *c, const struct month *m, int row, int days)
 	buf_addf(&c->out, "%s %s</a>", db_field(m->r, row, "label"), db_field(m->r, row, "hour"));
 	if (days > 1)
 		buf_addf(&c->out, " and on %d more day%s", days - 1, days == 2 ? "" : "s");
-	buf_addf(&c->out, ": %s at once, %s %s ", db_field(m->r, row, "at_once"),
-	    db_field(m->r, row, "slots"), limit ? "may run by" : "slots of");
-	html_text(&c->out, crew);
-	buf_adds(&c->out, ": ");
+	html_addf(&c->out, ": %s at once, %s %s %s: ", db_field(m->r, row, "at_once"),
+	    db_field(m->r, row, "slots"), limit ? "may run by" : "slots of", crew);
 	put_names(c, m, row);
 	buf_adds(&c->out, "</li>\n");
 }

@@ -149,13 +149,11 @@ put_crews(struct call *c, const PGresult *r)
 {
 	buf_adds(&c->out, "<ul class=\"crews\">\n");
 	for (int row = 0; row < PQntuples(r); row++) {
-		buf_adds(&c->out, "<li>");
-		html_text(&c->out, db_text(r, row, 0));
-		buf_adds(&c->out, " ");
-		html_text(&c->out, db_text(r, row, 1));
-		buf_addf(&c->out,
-		    " <meter aria-label=\"in use\" max=\"%s\" value=\"%s\"></meter> %s of %s</li>\n",
-		    db_text(r, row, 3), db_text(r, row, 2), db_text(r, row, 2), db_text(r, row, 3));
+		const char *running = db_field(r, row, "running"), *slots = db_field(r, row, "slots");
+
+		html_addf(&c->out,
+		    "<li>%s %s <meter aria-label=\"in use\" max=\"%s\" value=\"%s\"></meter> %s of %s</li>\n",
+		    db_field(r, row, "node"), db_field(r, row, "crew"), slots, running, running, slots);
 	}
 	buf_adds(&c->out, "</ul>\n");
 }

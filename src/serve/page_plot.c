@@ -105,16 +105,14 @@ sorted(const PGresult *r, int col, double *value)
 static void
 put_run(struct plot *p, const PGresult *runs, int row, int col)
 {
-	const char *outcome = db_text(runs, row, PQfnumber(runs, "outcome"));
+	const char *outcome = db_field(runs, row, "outcome");
 
 	buf_adds(p->o, "<a href=\"/timeline?at=");
 	html_url(p->o, db_field(runs, row, "middle"));
 	buf_addf(p->o, "&amp;span=%s\">", db_field(runs, row, "span"));
 	begin_bar(p, p->bars - 1 - row, db_double(runs, row, col), outcome);
-	buf_adds(p->o, "><title>");
-	html_text(p->o, db_text(runs, row, PQfnumber(runs, "finished_at")));
-	buf_addf(
-	    p->o, " %s, %s: %s s</title></rect></a>\n", outcome, PQfname(runs, col), db_text(runs, row, col));
+	html_addf(p->o, "><title>%s %s, %s: %s s</title></rect></a>\n", db_field(runs, row, "finished_at"),
+	    outcome, PQfname(runs, col), db_text(runs, row, col));
 }
 
 static void
@@ -153,21 +151,19 @@ page_last_runs(struct call *c, const PGresult *runs)
 static void
 put_rate(struct plot *p, const PGresult *r, int row, const char *span)
 {
-	double runs = db_double(r, row, PQfnumber(r, "per_second"));
-	const char *at = db_text(r, row, PQfnumber(r, "at"));
+	double runs = db_field_double(r, row, "per_second");
+	const char *at = db_field(r, row, "at");
 
 	buf_adds(p->o, "<a href=\"/timeline?at=");
 	html_url(p->o, at);
 	buf_addf(p->o, "&amp;span=%s\">", span);
 	begin_bar(p, row, runs, "succeeded");
-	buf_adds(p->o, "><title>");
-	html_text(p->o, at);
-	buf_addf(p->o, ": %s runs per second, %s failed", db_field(r, row, "per_second"),
+	html_addf(p->o, "><title>%s: %s runs per second, %s failed", at, db_field(r, row, "per_second"),
 	    db_field(r, row, "failed_per_second"));
 	if (*db_field(r, row, "waited_p95") != '\0')
 		buf_addf(p->o, ", 95 of 100 began within %s s", db_field(r, row, "waited_p95"));
 	buf_adds(p->o, "</title></rect>");
-	begin_bar(p, row, db_double(r, row, PQfnumber(r, "failed_per_second")), "failed");
+	begin_bar(p, row, db_field_double(r, row, "failed_per_second"), "failed");
 	buf_adds(p->o, "/></a>\n");
 }
 
@@ -188,7 +184,7 @@ page_rates(struct call *c, const PGresult *r, const char *heading, const char *s
 	struct plot p = {&c->out, PQntuples(r), 0};
 
 	for (int row = 0; row < p.bars; row++) {
-		double runs = db_double(r, row, PQfnumber(r, "per_second"));
+		double runs = db_field_double(r, row, "per_second");
 
 		p.most = runs > p.most ? runs : p.most;
 	}
@@ -209,17 +205,12 @@ page_rates(struct call *c, const PGresult *r, const char *heading, const char *s
 static void
 put_load(struct plot *p, const PGresult *r, int row)
 {
-	bool clash = db_double(r, row, PQfnumber(r, "at_once")) > db_double(r, row, PQfnumber(r, "slots"));
+	bool clash = db_field_double(r, row, "at_once") > db_field_double(r, row, "slots");
 
-	begin_bar(p, row, db_double(r, row, PQfnumber(r, "percent")), clash ? "failed" : "succeeded");
-	buf_adds(p->o, "><title>");
-	html_text(p->o, db_text(r, row, PQfnumber(r, "at")));
-	buf_addf(p->o, ": %s fires, at most %s at once, %s slots of ", db_text(r, row, PQfnumber(r, "fires")),
-	    db_text(r, row, PQfnumber(r, "at_once")), db_text(r, row, PQfnumber(r, "slots")));
-	html_text(p->o, db_text(r, row, PQfnumber(r, "crew")));
-	buf_adds(p->o, ": ");
-	html_text(p->o, db_text(r, row, PQfnumber(r, "tasks")));
-	buf_adds(p->o, "</title></rect>\n");
+	begin_bar(p, row, db_field_double(r, row, "percent"), clash ? "failed" : "succeeded");
+	html_addf(p->o, "><title>%s: %s fires, at most %s at once, %s slots of %s: %s</title></rect>\n",
+	    db_field(r, row, "at"), db_field(r, row, "fires"), db_field(r, row, "at_once"),
+	    db_field(r, row, "slots"), db_field(r, row, "crew"), db_field(r, row, "tasks"));
 }
 
 void
@@ -232,10 +223,10 @@ page_load(struct call *c, const PGresult *r)
 
 	page_heading(c, "What the next day asks for");
 	for (int row = 0; row < p.bars; row++) {
-		double percent = db_double(r, row, PQfnumber(r, "percent"));
+		double percent = db_field_double(r, row, "percent");
 
 		p.most = percent > p.most ? percent : p.most;
-		fires += db_double(r, row, PQfnumber(r, "fires"));
+		fires += db_field_double(r, row, "fires");
 	}
 	if (fires > 0) {
 		begin_plot(&p, "How much of the slots the runs of each hour of the next day take at once");
@@ -278,7 +269,7 @@ page_batch(struct call *c, const PGresult *r)
 		const char *column, *class;
 	} parts[] = {
 	    {"succeeded", "succeeded"}, {"failed", "failed"}, {"running", "running"}, {"waiting", "none"}};
-	double members = PQntuples(r) > 0 ? db_double(r, 0, PQfnumber(r, "members")) : 0, x = 0;
+	double members = PQntuples(r) > 0 ? db_field_double(r, 0, "members") : 0, x = 0;
 
 	if (members <= 0)
 		return;
@@ -287,7 +278,7 @@ page_batch(struct call *c, const PGresult *r)
 	    "<svg class=\"timeline lines\" viewBox=\"0 0 600 20\" width=\"600\" height=\"20\" "
 	    "role=\"img\" aria-label=\"How many members have ended: the numbers are below\">\n");
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-		double n = db_double(r, 0, PQfnumber(r, parts[i].column)), width = n / members * 600;
+		double n = db_field_double(r, 0, parts[i].column), width = n / members * 600;
 
 		buf_addf(&c->out,
 		    "<rect class=\"b-%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"20\"><title>%.0f "

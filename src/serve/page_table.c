@@ -67,9 +67,7 @@ page_value(struct call *c, const char *column, const char *value)
 	if (is_one_of(column, ids) || is_one_of(column, chains)) {
 		buf_adds(&c->out, is_one_of(column, ids) ? "<a href=\"/tasks/" : "<a href=\"/chains/");
 		html_url(&c->out, value);
-		buf_adds(&c->out, "\">");
-		html_text(&c->out, value);
-		buf_adds(&c->out, "</a>");
+		html_addf(&c->out, "\">%s</a>", value);
 	} else if (is_one_of(column, states) && *value != '\0' && value[strspn(value, letters)] == '\0') {
 		buf_addf(&c->out, "<span class=\"s s-%s\">%s</span>", value, value);
 	} else if (is_time(value)) {
@@ -207,13 +205,10 @@ put_row(struct call *c, const PGresult *r, int row, bool checks)
 	struct buf *o = &c->out;
 
 	buf_adds(o, "<tr>");
-	if (checks) {
-		buf_adds(o, "<td><input type=\"checkbox\" name=\"task\" value=\"");
-		html_text(o, db_text(r, row, 0));
-		buf_adds(o, "\" aria-label=\"Task ");
-		html_text(o, db_text(r, row, 0));
-		buf_adds(o, "\"></td>");
-	}
+	if (checks)
+		html_addf(o,
+		    "<td><input type=\"checkbox\" name=\"task\" value=\"%s\" aria-label=\"Task %s\"></td>",
+		    db_text(r, row, 0), db_text(r, row, 0));
 	for (int col = 0; col < columns(r); col++) {
 		buf_adds(o, "<td data-label=\"");
 		put_words(o, PQfname(r, col));

@@ -58,9 +58,7 @@ put_block(struct call *c, const char *heading, const char *text)
 	if (*text == '\0' || strcmp(text, "{}") == 0)
 		return;
 	page_heading(c, heading);
-	buf_adds(&c->out, "<pre tabindex=\"0\">");
-	html_text(&c->out, text);
-	buf_adds(&c->out, "</pre>\n");
+	html_addf(&c->out, "<pre tabindex=\"0\">%s</pre>\n", text);
 }
 
 /* For a run that is under way: its output so far. */
@@ -80,11 +78,8 @@ put_actions(struct call *c, const char *id, const char *kind)
 	    "run-now", "pause", "resume", "retry", "cancel", "skip-next", "delete", NULL};
 
 	page_form(c, "/tasks", "actions");
-	buf_adds(&c->out, "<input type=\"hidden\" name=\"task\" value=\"");
-	html_text(&c->out, id);
-	buf_adds(&c->out, "\"><input type=\"hidden\" name=\"back\" value=\"");
-	html_text(&c->out, c->uri);
-	buf_adds(&c->out, "\">");
+	page_hidden(c, "task", id);
+	page_come_back(c);
 	for (const char *const *a = actions; *a != NULL; a++)
 		page_button(c, "action", *a, *a);
 	if (strcmp(kind, "batch") == 0)
@@ -100,9 +95,8 @@ begin_field(struct call *c, const PGresult *fields, const char *action, const ch
 
 	buf_addf(&path, "/tasks/%s/%s", field(fields, "id"), action);
 	page_form(c, buf_str(&path), "inline");
-	buf_adds(&c->out, "<input type=\"hidden\" name=\"back\" value=\"");
-	html_text(&c->out, c->uri);
-	buf_addf(&c->out, "\"><label>%s</label>", label);
+	page_come_back(c);
+	buf_addf(&c->out, "<label>%s</label>", label);
 }
 
 static void

@@ -65,13 +65,12 @@ put_links(struct call *c, const struct timeline *t)
 	const char *at = *db_field(t->frame, 0, "at") == '\0' ? "" : middle;
 	const char *other = strcmp(t->by, "task") == 0 ? "node" : "task";
 
-	buf_adds(&c->out, "<form class=\"filter\" role=\"search\"><label>At <input name=\"at\" value=\"");
-	html_text(&c->out, db_field(t->frame, 0, "at"));
-	buf_addf(&c->out,
-	    "\" placeholder=\"03:00, Mon 03:00, 2026-11-22 03:00, 2h\"></label>"
-	    "<input type=\"hidden\" name=\"span\" value=\"%s\"><input type=\"hidden\" name=\"by\" "
-	    "value=\"%s\">",
-	    t->span->name, t->by);
+	html_addf(&c->out,
+	    "<form class=\"filter\" role=\"search\"><label>At <input name=\"at\" value=\"%s\" "
+	    "placeholder=\"03:00, Mon 03:00, 2026-11-22 03:00, 2h\"></label>",
+	    db_field(t->frame, 0, "at"));
+	page_hidden(c, "span", t->span->name);
+	page_hidden(c, "by", t->by);
 	page_keep_zone(c);
 	buf_adds(&c->out, "<button>Show</button></form>\n<nav class=\"zoom\" aria-label=\"Window\">");
 	put_link(c, t, db_field(t->frame, 0, "earlier"), t->span, t->by, "Earlier");
@@ -156,9 +155,7 @@ put_name(struct buf *o, const PGresult *bars, int row, int y)
 
 	if (*name == '\0' || length_of(name) * CHAR_W + 6 > left_of(db_field_double(bars, row, "end_x")) - x)
 		return;
-	buf_addf(o, "<text class=\"on\" x=\"%d\" y=\"%d\">", x + 3, y + BAR_H - 4);
-	html_text(o, name);
-	buf_adds(o, "</text>");
+	html_addf(o, "<text class=\"on\" x=\"%d\" y=\"%d\">%s</text>", x + 3, y + BAR_H - 4, name);
 }
 
 /* The times of the whole run, also of one that goes on beyond the window. */
@@ -167,10 +164,9 @@ put_run_title(struct buf *o, const PGresult *bars, int row)
 {
 	const char *name = db_field(bars, row, "name"), *due = db_field(bars, row, "due");
 
-	buf_adds(o, "><title>");
-	html_text(o, *name == '\0' ? db_field(bars, row, "task_id") : name);
-	buf_addf(o, ": %s, %s s, %s%s", db_field(bars, row, "outcome"), db_field(bars, row, "took"),
-	    db_field(bars, row, "start"), db_field(bars, row, "until"));
+	html_addf(o, "><title>%s: %s, %s s, %s%s", *name == '\0' ? db_field(bars, row, "task_id") : name,
+	    db_field(bars, row, "outcome"), db_field(bars, row, "took"), db_field(bars, row, "start"),
+	    db_field(bars, row, "until"));
 	if (*due != '\0')
 		buf_addf(o, ", due %s", due);
 	buf_adds(o, "</title></rect>");
@@ -220,9 +216,8 @@ put_part(struct buf *o, const PGresult *bars, int row, int y, int64_t most)
 static void
 put_line(struct buf *o, const struct timeline *t, const struct line *l, const int *track, int y)
 {
-	buf_addf(o, "<text x=\"0\" y=\"%d\">", y + 12);
-	html_text(o, db_field(t->bars, l->first, "line"));
-	buf_addf(o, "</text><path class=\"edge\" d=\"M0 %d H%d\"/>\n", y + height_of(l) - 2, left_of(1));
+	html_addf(o, "<text x=\"0\" y=\"%d\">%s</text><path class=\"edge\" d=\"M0 %d H%d\"/>\n", y + 12,
+	    db_field(t->bars, l->first, "line"), y + height_of(l) - 2, left_of(1));
 	for (int row = l->first; row < l->end; row++) {
 		if (l->parts)
 			put_part(o, t->bars, row, y, l->most);
@@ -255,10 +250,10 @@ put_sums(struct call *c, const struct timeline *t, const struct line *lines, int
 	    "<th scope=\"col\">failed</th><th scope=\"col\">busy</th></tr></thead>\n<tbody>",
 	    t->by);
 	for (int i = 0; i < n; i++) {
-		buf_addf(&c->out, "<tr><td data-label=\"%s\">", t->by);
-		html_text(&c->out, db_field(t->bars, lines[i].first, "line"));
+		html_addf(&c->out, "<tr><td data-label=\"%s\">%s</td>", t->by,
+		    db_field(t->bars, lines[i].first, "line"));
 		buf_addf(&c->out,
-		    "</td><td data-label=\"runs\">%" PRId64 "%s</td><td data-label=\"failed\">%" PRId64
+		    "<td data-label=\"runs\">%" PRId64 "%s</td><td data-label=\"failed\">%" PRId64
 		    "</td><td data-label=\"busy\">%.0f s</td></tr>\n",
 		    lines[i].runs, lines[i].parts ? "+" : "", lines[i].failed, lines[i].seconds);
 	}

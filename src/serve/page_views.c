@@ -24,8 +24,7 @@ put_node_form(struct call *c, const char *name)
 	buf_adds(&path, "/nodes/");
 	html_url(&path, name);
 	page_form(c, buf_str(&path), "inline");
-	html_text(&c->out, name);
-	buf_addc(&c->out, ' ');
+	html_addf(&c->out, "%s ", name);
 	page_button(c, "action", "drain", "Drain");
 	page_button(c, "action", "undrain", "Undrain");
 	buf_adds(&c->out, "</form>\n");
@@ -109,9 +108,7 @@ put_end_form(struct call *c, const char *name)
 	AUTO_BUF struct buf label = {0};
 
 	page_form(c, "/blackouts", "inline");
-	buf_adds(&c->out, "<input type=\"hidden\" name=\"name\" value=\"");
-	html_text(&c->out, name);
-	buf_adds(&c->out, "\">");
+	page_hidden(c, "name", name);
 	buf_addf(&label, "End %s", name);
 	page_button(c, "action", "end", buf_str(&label));
 	buf_adds(&c->out, "</form>\n");

@@ -38,6 +38,11 @@ text_of_others_stays_text_in_a_page(void **state)
 	check(html_text, "exe\xe2\x80\xaetxt\xe2\x81\xa7",
 	    "exe\xef\xbf\xbdtxt\xef\xbf\xbd"); /* turns the direction */
 	check(html_url, "a/b c?\xc3\xa4&=+~", "a%2Fb%20c%3F%C3%A4%26%3D%2B~");
+
+	AUTO_BUF struct buf out = {0};
+
+	html_addf(&out, "<a href=\"%s\">%d of %s</a>", "\"<", 7, "a & b");
+	assert_string_equal(buf_str(&out), "<a href=\"&quot;&lt;\">7 of a &amp; b</a>");
 }
 
 static void
