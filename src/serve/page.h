@@ -64,10 +64,6 @@ void page_find(struct call *c, struct db *db);
 void page_tasks(struct call *c, struct db *db);
 void page_history(struct call *c, struct db *db);
 void page_late(struct call *c, struct db *db);
-void page_began_late(struct call *c, struct db *db);
-void page_failing(struct call *c, struct db *db);
-void page_overdue(struct call *c, struct db *db);
-void page_waiting(struct call *c, struct db *db);
 /* page_overview.c */
 void page_overview(struct call *c, struct db *db);
 /* page_time.c */

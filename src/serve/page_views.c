@@ -7,7 +7,24 @@
 #include "serve/page.h"
 #include "serve/route.h"
 
-#define LIMITS_MAX 200
+#define ROWS_MAX 200
+#define ONE_MORE "201" /* than are shown, to know that there are more */
+#define PARTS    3
+
+/* A page of tables.  arg of its route. */
+struct list {
+	const char *title;
+	struct part {
+		const char *sql, *heading;                              /* heading: but of the first */
+		const char *nothing;                                    /* NULL: then it is left out */
+		const char *note;                                       /* below it */
+		void (*form)(struct call *c, const PGresult *r, int n); /* below that, of each row */
+		int n;
+		const char *params[1];
+		const char *all; /* what lists more than are shown, or NULL */
+	} part[PARTS];
+	void (*form)(struct call *c); /* at the end */
+};
 
 void
 page_option(struct buf *o, const char *value, const char *label, const char *chosen)
@@ -17,8 +34,9 @@ page_option(struct buf *o, const char *value, const char *label, const char *cho
 }
 
 static void
-put_node_form(struct call *c, const char *name)
+put_node_form(struct call *c, const PGresult *r, int row)
 {
+	const char *name = db_field(r, row, "name");
 	AUTO_BUF struct buf path = {0};
 
 	buf_adds(&path, "/nodes/");
@@ -31,82 +49,31 @@ put_node_form(struct call *c, const char *name)
 }
 
 static void
-nodes(struct call *c, struct db *db)
+put_limit_form(struct call *c)
 {
-	AUTO_CLEAR PGresult *r = NULL, *speed = NULL, *lost = NULL;
-
-	if (page_ask_shared(c, db, "serve_nodes", 0, NULL, &r) &&
-	    page_ask_shared(c, db, "serve_speed", 0, NULL, &speed) &&
-	    page_ask_shared(c, db, "serve_lost", 0, NULL, &lost)) {
-		page_begin(c, "Nodes", true);
-		page_table(c, r, PQntuples(r), SAYS_NO_NODES, false);
-		for (int row = 0; row < PQntuples(r) && row < 200; row++)
-			put_node_form(c, db_text(r, row, 0));
-		page_heading(c, "How quick they are");
-		page_table(c, speed, PQntuples(speed), "Nothing ran within a day.", false);
-		buf_adds(&c->out, "<p class=\"dim\">Of the last 2000 runs of a day. times usual: against the "
-				  "median of the same tasks on all nodes; 2 takes twice as long.</p>\n");
-		if (PQntuples(lost) > 0) {
-			page_heading(c, "Runs lost with a node, within a week");
-			page_table(c, lost, PQntuples(lost), "", false);
-		}
-		page_end(c);
-	}
-}
-
-static void
-chains(struct call *c, struct db *db)
-{
-	const char *params[] = {"200"};
-	AUTO_CLEAR PGresult *r = NULL, *batches = NULL;
-
-	if (page_ask_shared(c, db, "serve_chains", 1, params, &r) &&
-	    page_ask_shared(c, db, "cli_batches", 0, NULL, &batches)) {
-		page_begin(c, "Chains", true);
-		page_table(c, r, PQntuples(r), SAYS_NO_CHAINS, false);
-		page_heading(c, "Batches");
-		page_table(c, batches, PQntuples(batches), "No batch is open.", false);
-		page_end(c);
-	}
-}
-
-static void
-limits(struct call *c, struct db *db)
-{
-	AUTO_CLEAR PGresult *r = NULL, *users = NULL;
-
-	if (page_ask_shared(c, db, "serve_limits", 0, NULL, &r) &&
-	    page_ask_shared(c, db, "serve_limit_users", 0, NULL, &users)) {
-		page_begin(c, "Limits", true);
-		page_table(
-		    c, r, PQntuples(r) < LIMITS_MAX ? PQntuples(r) : LIMITS_MAX, SAYS_NO_LIMITS, false);
-		if (PQntuples(r) > LIMITS_MAX)
-			buf_adds(&c->out, "<p class=\"dim\">The first 200: <code>pgrab limit</code> lists "
-					  "all.</p>\n");
-		page_heading(c, "Who has the places, and who is first in line");
-		page_table(c, users, PQntuples(users), "Nobody.", false);
-		page_heading(c, "Set a limit");
-		page_form(c, "/limits", "filter");
-		buf_adds(&c->out,
-		    "<label>Key <input name=\"key\" required></label>\n"
-		    "<label>Running at once <input name=\"max_running\" inputmode=\"numeric\"></label>\n"
-		    "<label>Starts per second <input name=\"per_second\" inputmode=\"decimal\"></label>\n"
-		    "<label>Broken after <input name=\"break_after\" inputmode=\"numeric\""
-		    " placeholder=\"failures in a row\"></label>\n"
-		    "<label>For <input name=\"break_for\" placeholder=\"1 min\"></label>\n");
-		page_button(c, "action", "set", "Set");
-		page_button(c, "action", "delete", "Delete");
-		buf_adds(&c->out, "</form>\n");
-		page_end(c);
-	}
+	page_heading(c, "Set a limit");
+	page_form(c, "/limits", "filter");
+	buf_adds(&c->out,
+	    "<label>Key <input name=\"key\" required></label>\n"
+	    "<label>Running at once <input name=\"max_running\" inputmode=\"numeric\"></label>\n"
+	    "<label>Starts per second <input name=\"per_second\" inputmode=\"decimal\"></label>\n"
+	    "<label>Broken after <input name=\"break_after\" inputmode=\"numeric\""
+	    " placeholder=\"failures in a row\"></label>\n"
+	    "<label>For <input name=\"break_for\" placeholder=\"1 min\"></label>\n");
+	page_button(c, "action", "set", "Set");
+	page_button(c, "action", "delete", "Delete");
+	buf_adds(&c->out, "</form>\n");
 }
 
 /* One that is on, or comes again. */
 static void
-put_end_form(struct call *c, const char *name)
+put_end_form(struct call *c, const PGresult *r, int row)
 {
+	const char *name = db_field(r, row, "name");
 	AUTO_BUF struct buf label = {0};
 
+	if (strcmp(db_field(r, row, "state"), "over") == 0)
+		return;
 	page_form(c, "/blackouts", "inline");
 	page_hidden(c, "name", name);
 	buf_addf(&label, "End %s", name);
@@ -137,22 +104,73 @@ put_blackout_form(struct call *c)
 }
 
 static void
-blackouts(struct call *c, struct db *db)
+put_part(struct call *c, const struct part *p, const PGresult *r)
 {
-	const char *params[] = {NULL};
-	AUTO_CLEAR PGresult *r = NULL;
+	int rows = PQntuples(r), shown = rows > ROWS_MAX && p->params[0] != NULL ? ROWS_MAX : rows;
 
-	if (page_ask_shared(c, db, "cli_blackouts", 1, params, &r)) {
-		page_begin(c, "Blackouts", true);
-		page_table(c, r, PQntuples(r), "There are no blackouts.", false);
-		for (int row = 0; row < PQntuples(r) && row < 200; row++) {
-			if (strcmp(db_text(r, row, PQfnumber(r, "state")), "over") != 0)
-				put_end_form(c, db_text(r, row, PQfnumber(r, "name")));
-		}
-		put_blackout_form(c);
+	if (rows == 0 && p->nothing == NULL)
+		return;
+	if (p->heading != NULL)
+		page_heading(c, p->heading);
+	page_table(c, r, shown, p->nothing, false);
+	if (shown < rows)
+		buf_addf(&c->out, "<p class=\"dim\">The first 200%s.</p>\n", p->all == NULL ? "" : p->all);
+	if (p->note != NULL)
+		buf_addf(&c->out, "<p class=\"dim\">%s</p>\n", p->note);
+	for (int row = 0; p->form != NULL && row < rows && row < ROWS_MAX; row++)
+		p->form(c, r, row);
+}
+
+static void
+list(struct call *c, struct db *db)
+{
+	const struct list *l = c->route->arg;
+	PGresult *r[PARTS] = {NULL};
+	bool ok = true;
+
+	for (int i = 0; ok && i < PARTS && l->part[i].sql != NULL; i++)
+		ok = page_ask_shared(c, db, l->part[i].sql, l->part[i].n, l->part[i].params, &r[i]);
+	if (ok) {
+		page_begin(c, l->title, true);
+		for (int i = 0; i < PARTS && r[i] != NULL; i++)
+			put_part(c, &l->part[i], r[i]);
+		if (l->form != NULL)
+			l->form(c);
 		page_end(c);
 	}
+	for (int i = 0; i < PARTS; i++)
+		PQclear(r[i]);
 }
+
+static const struct list nodes = {
+    "Nodes", {{"serve_nodes", NULL, SAYS_NO_NODES, .form = put_node_form},
+		 {"serve_speed", "How quick they are", "Nothing ran within a day.",
+		     "Of the last 2000 runs of a day. times usual: against the median of the same tasks on "
+		     "all nodes; 2 "
+		     "takes twice as long."},
+		 {"serve_lost", "Runs lost with a node, within a week"}}};
+
+static const struct list chains = {
+    "Chains", {{"serve_chains", NULL, SAYS_NO_CHAINS, .n = 1, .params = {ONE_MORE}},
+		  {"cli_batches", "Batches", "No batch is open."}}};
+
+static const struct list limits = {"Limits",
+    {{"serve_limits", NULL, SAYS_NO_LIMITS, .n = 1, .params = {ONE_MORE},
+	 .all = ": <code>pgrab limit</code> lists all"},
+	{"serve_limit_users", "Who has the places, and who is first in line", "Nobody."}},
+    put_limit_form};
+
+static const struct list blackouts = {"Blackouts",
+    {{"cli_blackouts", NULL, "There are no blackouts.", .form = put_end_form, .n = 1}}, put_blackout_form};
+
+#define LIST(name, title, sql, nothing) \
+	static const struct list name = {title, {{sql, NULL, nothing, .n = 1, .params = {ONE_MORE}}}}
+
+LIST(failing, "Failing tasks", "serve_failing_page", "No task fails.");
+LIST(began_late, "Began more than a minute late, of the last 10,000 runs of a day", "serve_began_late",
+    "All of these began in time. The history of a task shows its older runs.");
+LIST(overdue, "Overdue tasks", "serve_overdue", "No task is overdue.");
+LIST(waiting, "Waits for a signal, an answer or members", "serve_waits", "Nothing waits for these.");
 
 static void
 new_task(struct call *c, struct db *db)
@@ -203,6 +221,10 @@ login(struct call *c, struct db *db)
 	{                                                           \
 		"GET", path, fn, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER \
 	}
+#define LISTED(path, list_)                                             \
+	{                                                               \
+		"GET", path, list, &list_, ROUTE_KNOWN, ROUTE_AS_CALLER \
+	}
 #define ACT(path, fn)                                                \
 	{                                                            \
 		"POST", path, fn, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER \
@@ -219,20 +241,20 @@ const struct route page_routes[] = {
     ACT("/tasks/*/answer", page_act_answer),
     SHOW("/history", page_history),
     SHOW("/late", page_late),
-    SHOW("/began-late", page_began_late),
-    SHOW("/failing", page_failing),
-    SHOW("/overdue", page_overdue),
-    SHOW("/waiting", page_waiting),
+    LISTED("/began-late", began_late),
+    LISTED("/failing", failing),
+    LISTED("/overdue", overdue),
+    LISTED("/waiting", waiting),
     SHOW("/timeline", page_timeline),
     {"GET", "/databases", page_fleet, NULL, ROUTE_KNOWN, ROUTE_FREE},
     SHOW("/month", page_month),
-    SHOW("/chains", chains),
+    LISTED("/chains", chains),
     SHOW("/chains/*", page_chain),
-    SHOW("/nodes", nodes),
+    LISTED("/nodes", nodes),
     ACT("/nodes/*", page_act_node),
-    SHOW("/limits", limits),
+    LISTED("/limits", limits),
     ACT("/limits", page_act_limit),
-    SHOW("/blackouts", blackouts),
+    LISTED("/blackouts", blackouts),
     ACT("/blackouts", page_act_blackout),
     ACT("/all", page_act_all),
     {"GET", "/new", new_task, NULL, ROUTE_ANYBODY, ROUTE_HERE},
