@@ -42,10 +42,12 @@ struct option_key {
 struct option_section {
 	const char *word;               /* NULL ends the list */
 	const struct option_key *table; /* its keys */
-	/* Adds one of that name to settings and returns the struct that its keys set, at its defaults, valid
-	 * until the next call.  NULL: refused; err says why, but not where. */
-	void *(*add)(void *settings, const char *name, struct err *err);
-	const char *about; /* for the manual, in sentences; NULL: left out of it */
+	size_t list, count; /* offsets in the settings: of a pointer to an array, which grows, and a size_t */
+	size_t size;        /* of an element, which begins with its name, a char * */
+	size_t most;        /* how many a file may hold */
+	size_t name_most;   /* bytes of a name */
+	bool plain;         /* a name is of letters, digits, _ and - only */
+	const char *about;  /* for the manual, in sentences; NULL: left out of it */
 };
 
 /* Sets every field to its default.  Aborts on a bad default: that is our bug. */
@@ -58,6 +60,10 @@ bool option_same(const struct option_key *key, const void *a, const void *b);
  * value and what would be right. */
 CHECKED enum rc option_set(const struct option_key *table, void *settings, const char *name,
     const char *value, const char *where, struct err *err);
+
+/* Those that option_read_file() has added. */
+void option_free_sections(const struct option_section *sections, void *settings);
+bool option_same_sections(const struct option_section *sections, const void *a, const void *b);
 
 /* PGRAB_* variables of the environment that are in the table.  Others are ignored. */
 CHECKED enum rc option_read_env(const struct option_key *table, void *settings, struct err *err);
@@ -75,6 +81,14 @@ CHECKED enum rc option_read_file(const struct option_key *table, const struct op
  */
 CHECKED enum rc option_read_argv(const struct option_key *table, void *settings, int argc, char **argv,
     const char **operands, int max_operands, int *n_operands_out, bool *help_out, struct err *err);
+
+/*
+ * All of a program's settings, at their defaults: environment, then by read_file() the file that the key
+ * `config` names, then flags.  program: "pgrab run", which takes no operands.
+ */
+CHECKED enum rc option_read(const struct option_key *table, const char *program, void *settings, size_t size,
+    enum rc (*read_file)(void *settings, const char *file, struct err *err), int argc, char **argv,
+    bool *help_out, struct err *err);
 
 /* Help lines for --help: "  --poll DURATION   longest wait ... (default 1s)".  Written to stdout, wrapped to
  * 100 columns. */

@@ -70,20 +70,109 @@ refuse_section(struct ini_reader *r)
 	    buf_str(&known));
 }
 
+static size_t
+count_of(const struct option_section *s, const void *settings)
+{
+	return *(const size_t *)((const char *)settings + s->count);
+}
+
+static char *
+list_of(const struct option_section *s, const void *settings)
+{
+	char *list; /* copied, since there it is a pointer of another type */
+
+	memcpy(&list, (const char *)settings + s->list, sizeof list);
+	return list;
+}
+
+static char **
+name_at(const struct option_section *s, const void *settings, size_t i)
+{
+	return (char **)(list_of(s, settings) + i * s->size);
+}
+
+static bool
+is_there(const struct option_section *s, const void *settings, const char *name)
+{
+	bool there = false;
+
+	for (size_t i = 0; !there && i < count_of(s, settings); i++)
+		there = strcmp(*name_at(s, settings, i), name) == 0;
+	return there;
+}
+
+static bool
+may_add(struct ini_reader *r, const struct option_section *s, const char *name)
+{
+	size_t plain = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+	struct err why;
+
+	if (is_there(s, r->settings, name))
+		err_set(&why, RC_BAD, "[%s %s] is given twice", s->word, name);
+	else if (strlen(name) > s->name_most || (s->plain && name[plain] != '\0'))
+		err_set(&why, RC_BAD, "[%s %.80s]: a name is %sat most %zu bytes", s->word, name,
+		    s->plain ? "letters, digits, _ and -, " : "", s->name_most);
+	else if (count_of(s, r->settings) == s->most)
+		err_set(&why, RC_BAD, "a file holds at most %zu sections [%s NAME]", s->most, s->word);
+	else
+		return true;
+	refuse_line(r, why.text);
+	return false;
+}
+
 /* Begins the section of that word and name: the next keys belong to it. */
 static void
 add_section(struct ini_reader *r, const struct option_section *s, const char *text, size_t n)
 {
 	AUTO_FREE char *name = xmemdup0(text, n);
-	struct err why;
-	void *target = s->add(r->settings, name, &why);
+	size_t *count = (size_t *)((char *)r->settings + s->count);
+	char *list;
 
-	if (target == NULL) {
-		refuse_line(r, why.text);
+	if (!may_add(r, s, name))
 		return;
-	}
+	list = xrealloc(list_of(s, r->settings), (*count + 1) * s->size);
+	memcpy((char *)r->settings + s->list, &list, sizeof list);
 	r->here = s->table;
-	r->target = target;
+	r->target = memset(list + (*count)++ * s->size, 0, s->size);
+	option_defaults(s->table, r->target);
+	*(char **)r->target = xstrdup(name);
+}
+
+void
+option_free_sections(const struct option_section *s, void *settings)
+{
+	for (; s->word != NULL; s++) {
+		for (size_t i = 0; i < count_of(s, settings); i++) {
+			free(*name_at(s, settings, i));
+			option_free(s->table, name_at(s, settings, i));
+		}
+		free(list_of(s, settings));
+		memset((char *)settings + s->list, 0, sizeof(void *));
+		memset((char *)settings + s->count, 0, sizeof(size_t));
+	}
+}
+
+static bool
+same_section(const struct option_key *keys, char *const *a, char *const *b)
+{
+	bool same = strcmp(*a, *b) == 0;
+
+	for (; same && keys->name != NULL; keys++)
+		same = option_same(keys, a, b);
+	return same;
+}
+
+bool
+option_same_sections(const struct option_section *s, const void *a, const void *b)
+{
+	bool same = true;
+
+	for (; same && s->word != NULL; s++) {
+		same = count_of(s, a) == count_of(s, b);
+		for (size_t i = 0; same && i < count_of(s, a); i++)
+			same = same_section(s->table, name_at(s, a, i), name_at(s, b, i));
+	}
+	return same;
 }
 
 /* text: the line after its "[". */

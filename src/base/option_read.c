@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/option.h"
 
 /* PGRAB_DEAD_AFTER of dead_after.  By hand: toupper(3) depends on the locale. */
@@ -131,5 +132,34 @@ option_read_argv(const struct option_key *table, void *settings, int argc, char 
 		else
 			operands[(*n_operands_out)++] = arg;
 	}
+	return rc;
+}
+
+enum rc
+option_read(const struct option_key *table, const char *program, void *settings, size_t size,
+    enum rc (*read_file)(void *settings, const char *file, struct err *err), int argc, char **argv,
+    bool *help_out, struct err *err)
+{
+	size_t config = option_find(table, "config")->offset;
+	AUTO_FREE char *flags = xcalloc(1, size); /* a first pass only to find --config */
+	const char *operand, *file;
+	int n_operands = 0;
+	enum rc rc;
+
+	option_defaults(table, flags);
+	rc = option_read_argv(table, flags, argc, argv, &operand, 1, &n_operands, help_out, err);
+	if (rc == RC_OK && n_operands > 0)
+		rc = err_set(err, RC_BAD, "\"%s\": `%s` takes options only", operand, program);
+	if (rc == RC_OK && !*help_out) {
+		rc = option_read_env(table, settings, err);
+		file = *(char **)(flags + config) != NULL ? *(char **)(flags + config)
+							  : *(char **)((char *)settings + config);
+		if (rc == RC_OK && file != NULL)
+			rc = read_file(settings, file, err);
+		if (rc == RC_OK)
+			rc = option_read_argv(
+			    table, settings, argc, argv, &operand, 1, &n_operands, help_out, err);
+	}
+	option_free(table, flags);
 	return rc;
 }

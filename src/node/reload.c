@@ -72,7 +72,7 @@ take_over(struct node *n, struct workers *workers, const struct settings *fresh,
 	} else {
 		free(labels);
 	}
-	if (!settings_same_sections(n->set, fresh))
+	if (!option_same_sections(settings_sections, n->set, fresh))
 		name_it(&waits, "[owner] and [pool] sections");
 	if (changed.len > 0)
 		atomic_store(&n->untold, true);

@@ -11,13 +11,10 @@
 #include "db/dsn.h"
 #include "db/schema.h"
 
-#define FIELD(f)      offsetof(struct serve_settings, f)
-#define ROLE(f)       offsetof(struct serve_role, f)
-#define S(n)          ((n)*1e6)
-#define DATABASE(f)   offsetof(struct serve_database, f)
-#define ROLES_MAX     200
-#define DATABASES_MAX 50
-#define NAME_LENGTH   40
+#define FIELD(f)    offsetof(struct serve_settings, f)
+#define ROLE(f)     offsetof(struct serve_role, f)
+#define S(n)        ((n)*1e6)
+#define DATABASE(f) offsetof(struct serve_database, f)
 
 static const char *const levels[] = {"debug", "info", "warn", "error", NULL};
 static const char *const formats[] = {"text", "json", "journal", NULL};
@@ -91,65 +88,6 @@ serve_settings_role(const struct serve_settings *s, const char *name)
 	return -1;
 }
 
-static void *
-add_role(void *settings, const char *name, struct err *err)
-{
-	struct serve_settings *s = settings;
-	struct serve_role *r;
-
-	if (serve_settings_role(s, name) >= 0)
-		err_set(err, RC_BAD, "[role %s] is given twice", name);
-	else if (s->n_roles == ROLES_MAX)
-		err_set(err, RC_BAD, "a file holds at most %d roles", ROLES_MAX);
-	else {
-		s->roles = xrealloc(s->roles, (s->n_roles + 1) * sizeof *s->roles);
-		r = &s->roles[s->n_roles++];
-		memset(r, 0, sizeof *r);
-		option_defaults(role_keys, r);
-		r->name = xstrdup(name);
-		return r;
-	}
-	return NULL;
-}
-
-/* Its name is a part of paths. */
-static bool
-is_plain(const char *name)
-{
-	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
-
-	return n > 0 && n <= NAME_LENGTH && name[n] == '\0';
-}
-
-static void *
-add_database(void *settings, const char *name, struct err *err)
-{
-	struct serve_settings *s = settings;
-	struct serve_database *d;
-
-	for (size_t i = 0; i < s->n_databases; i++) {
-		if (strcmp(s->databases[i].name, name) == 0) {
-			err_set(err, RC_BAD, "[database %s] is given twice", name);
-			return NULL;
-		}
-	}
-	if (!is_plain(name)) {
-		err_set(err, RC_BAD, "[database %.60s]: a name has letters, digits, _ and -, %d at most",
-		    name, NAME_LENGTH);
-		return NULL;
-	}
-	if (s->n_databases == DATABASES_MAX) {
-		err_set(err, RC_BAD, "a file holds at most %d databases", DATABASES_MAX);
-		return NULL;
-	}
-	s->databases = xrealloc(s->databases, (s->n_databases + 1) * sizeof *s->databases);
-	d = &s->databases[s->n_databases++];
-	memset(d, 0, sizeof *d);
-	option_defaults(database_keys, d);
-	d->name = xstrdup(name);
-	return d;
-}
-
 const char *
 serve_database_name(const struct serve_settings *s, size_t database)
 {
@@ -169,8 +107,12 @@ serve_login(const struct serve_settings *s, size_t database, int role)
 	return login;
 }
 
-static const struct option_section sections[] = {{"role", role_keys, add_role, NULL},
-    {"database", database_keys, add_database, NULL}, {NULL, NULL, NULL, NULL}};
+/* The name of a database is a part of paths. */
+static const struct option_section sections[] = {
+    {"role", role_keys, FIELD(roles), FIELD(n_roles), sizeof(struct serve_role), 200, 63, false, NULL},
+    {"database", database_keys, FIELD(databases), FIELD(n_databases), sizeof(struct serve_database), 50, 40,
+	true, NULL},
+    {.word = NULL}};
 
 bool
 serve_in_list(const char *list, const char *word)
@@ -330,55 +272,29 @@ check(const struct serve_settings *s, struct err *err)
 }
 
 static enum rc
-load(int argc, char **argv, struct serve_settings *s, bool *help_out, struct err *err)
+read_file(void *settings, const char *file, struct err *err)
 {
-	struct serve_settings flags = {0}; /* a first pass only to find --config */
-	const char *operand;
-	int n_operands = 0;
-	enum rc rc;
-
-	option_defaults(serve_keys, &flags);
-	rc = option_read_argv(serve_keys, &flags, argc, argv, &operand, 1, &n_operands, help_out, err);
-	if (rc == RC_OK && n_operands > 0)
-		rc = err_set(err, RC_BAD, "\"%s\": `pgrab serve` takes options only", operand);
-	if (rc == RC_OK && !*help_out) {
-		rc = option_read_env(serve_keys, s, err);
-		const char *file = flags.config != NULL ? flags.config : s->config;
-
-		if (rc == RC_OK && file != NULL)
-			rc = option_read_file(serve_keys, sections, s, file, err);
-		if (rc == RC_OK)
-			rc = option_read_argv(
-			    serve_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);
-		if (rc == RC_OK)
-			rc = schema_check(s->schema, err);
-		if (rc == RC_OK)
-			rc = check(s, err);
-	}
-	option_free(serve_keys, &flags);
-	return rc;
+	return option_read_file(serve_keys, sections, settings, file, err);
 }
 
 enum rc
 serve_settings_load(int argc, char **argv, struct serve_settings *out, bool *help_out, struct err *err)
 {
+	enum rc rc;
+
 	memset(out, 0, sizeof *out);
 	option_defaults(serve_keys, out);
-	return load(argc, argv, out, help_out, err);
+	rc = option_read(serve_keys, "pgrab serve", out, sizeof *out, read_file, argc, argv, help_out, err);
+	if (rc == RC_OK && !*help_out)
+		rc = schema_check(out->schema, err);
+	if (rc == RC_OK && !*help_out)
+		rc = check(out, err);
+	return rc;
 }
 
 void
 serve_settings_fini(struct serve_settings *s)
 {
-	for (size_t i = 0; i < s->n_roles; i++) {
-		free(s->roles[i].name);
-		option_free(role_keys, &s->roles[i]);
-	}
-	free(s->roles);
-	for (size_t i = 0; i < s->n_databases; i++) {
-		free(s->databases[i].name);
-		option_free(database_keys, &s->databases[i]);
-	}
-	free(s->databases);
+	option_free_sections(sections, s);
 	option_free(serve_keys, s);
 }

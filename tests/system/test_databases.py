@@ -76,7 +76,7 @@ def test_without_sections_there_is_one_database(serving):
 
 
 @pytest.mark.parametrize("text, says", [
-    ("[database a/b]\ndsn = dbname=x\n", "a name has letters"), ("[database a]\n", "give dsn"),
+    ("[database a/b]\ndsn = dbname=x\n", "a name is letters"), ("[database a]\n", "give dsn"),
     ("[database a]\ndsn = dbname=x\n[database a]\ndsn = dbname=y\n", "given twice"),
     ("auth = token\n[database a]\ndsn = dbname=x user=boss\n", "say only where it is"),
     ("[role r]\nservice = r\n[database a]\ndsn = service=boss\n", "say only where it is"),

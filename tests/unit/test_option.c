@@ -24,10 +24,10 @@ struct settings {
 	int level;
 	bool json;
 	struct pet {
-		char name[16];
+		char *name;
 		int64_t legs;
-	} pet[2];
-	int n_pets;
+	} * pet;
+	size_t n_pets;
 };
 
 static const char *const levels[] = {"debug", "info", "warn", NULL};
@@ -96,6 +96,8 @@ setup(void **state)
 
 	assert_non_null(f);
 	memset(&f->set, 0xa5, sizeof f->set);
+	f->set.pet = NULL;
+	f->set.n_pets = 0;
 	option_defaults(table, &f->set);
 	snprintf(f->path, sizeof f->path, P_tmpdir "/pgrab_test_option.XXXXXX");
 	fd = mkstemp(f->path);
@@ -317,26 +319,15 @@ static const struct option_key pet_keys[] = {{.name = "legs",
 						 .help = ""},
     {.name = NULL}};
 
-static void *
-add_pet(void *settings, const char *name, struct err *err)
-{
-	struct settings *s = settings;
-
-	if (s->n_pets == 2) {
-		err_set(err, RC_BAD, "no room for %s", name);
-		return NULL;
-	}
-	option_defaults(pet_keys, &s->pet[s->n_pets]);
-	snprintf(s->pet[s->n_pets].name, sizeof s->pet[0].name, "%s", name);
-	return &s->pet[s->n_pets++];
-}
-
-static const struct option_section sections[] = {{"pet", pet_keys, add_pet, NULL}, {NULL, NULL, NULL, NULL}};
+static const struct option_section sections[] = {
+    {"pet", pet_keys, offsetof(struct settings, pet), offsetof(struct settings, n_pets), sizeof(struct pet),
+	2, 6, false, NULL},
+    {.word = NULL}};
 
 static enum rc
 read_sections(struct fixture *f, const char *text)
 {
-	f->set.n_pets = 0;
+	option_free_sections(sections, &f->set);
 	write_file(f, text, strlen(text));
 	return option_read_file(table, sections, &f->set, f->path, &f->err);
 }
@@ -356,6 +347,7 @@ file_sections_with_a_name_set_structs_of_their_own(void **state)
 	assert_int_equal(f->set.pet[0].legs, 8);
 	assert_string_equal(f->set.pet[1].name, "snake");
 	assert_int_equal(f->set.pet[1].legs, 4);
+	option_free_sections(sections, &f->set);
 }
 
 static void
@@ -366,13 +358,15 @@ file_sections_with_a_mistake_are_refused(void **state)
 	} bad[] = {{"[pet x]\nworkers = 3\n", ":2: unknown key"},
 	    {"[pet]\n", "or under [pgrab] or [pet NAME]"}, {"[pet ]\n", "unknown section"},
 	    {"[petx]\n", "unknown section"}, {"[pet x\n", "unknown section"},
-	    {"[pet x] y\n", "unknown section"}, {"[pet a]\n[pet b]\n[pet c]\n", ":3: no room for c"}};
+	    {"[pet x] y\n", "unknown section"}, {"[pet a]\n[pet b]\n[pet c]\n", ":3: a file holds at most 2"},
+	    {"[pet a]\n[pet a]\n", ":2: [pet a] is given twice"}, {"[pet too long]\n", "6 bytes"}};
 	struct fixture *f = *state;
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		assert_int_equal(read_sections(f, bad[i].text), RC_BAD);
 		assert_non_null(strstr(f->err.text, bad[i].words));
 	}
+	option_free_sections(sections, &f->set);
 }
 
 static void

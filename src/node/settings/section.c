@@ -1,10 +1,8 @@
 /* The sections of the file: [owner NAME], [pool NAME]. */
-#include "node/settings/private.h"
+#include "node/settings/settings.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "handler/pool.h"
 #include "handler/protocol.h"
 
@@ -58,40 +56,6 @@ static const struct option_key pool_keys[] = {
     {.name = NULL},
 };
 
-/* False: err says why not. */
-static bool
-pool_name_ok(const struct settings *s, const char *name, struct err *err)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-
-	for (size_t i = 0; i < s->n_handlers; i++) {
-		if (strcmp(s->handlers[i].name, name) == 0)
-			return err_set(err, RC_BAD, "[pool %s] is given twice", name) == RC_OK;
-	}
-	if (name[strspn(name, letters)] != '\0' || strlen(name) > NAME_MAX_BYTES)
-		return err_set(err, RC_BAD, "[pool %.80s]: a name is letters, digits, _ and -, at most %d",
-			   name, NAME_MAX_BYTES) == RC_OK;
-	if (s->n_handlers == POOLS_MAX)
-		return err_set(err, RC_BAD, "a file holds at most %d pools", POOLS_MAX) == RC_OK;
-	return true;
-}
-
-static void *
-add_pool(void *settings, const char *name, struct err *err)
-{
-	struct settings *s = settings;
-	struct pool_settings *w;
-
-	if (!pool_name_ok(s, name, err))
-		return NULL;
-	s->handlers = xrealloc(s->handlers, (s->n_handlers + 1) * sizeof *s->handlers);
-	w = &s->handlers[s->n_handlers++];
-	memset(w, 0, sizeof *w);
-	option_defaults(pool_keys, w);
-	w->name = xstrdup(name);
-	return w;
-}
-
 const struct owner_settings *
 settings_owner(const struct settings *s, const char *name)
 {
@@ -102,75 +66,17 @@ settings_owner(const struct settings *s, const char *name)
 	return NULL;
 }
 
-static void *
-add_owner(void *settings, const char *name, struct err *err)
-{
-	struct settings *s = settings;
-	struct owner_settings *o;
-
-	if (strlen(name) > NAME_MAX_BYTES)
-		err_set(err, RC_BAD, "the name of a role is at most %d bytes long", NAME_MAX_BYTES);
-	else if (settings_owner(s, name) != NULL)
-		err_set(err, RC_BAD, "[owner %s] is given twice", name);
-	else if (s->n_owners == OWNERS_MAX)
-		err_set(err, RC_BAD, "a file holds at most %d owners", OWNERS_MAX);
-	else {
-		s->owners = xrealloc(s->owners, (s->n_owners + 1) * sizeof *s->owners);
-		o = &s->owners[s->n_owners++];
-		memset(o, 0, sizeof *o);
-		option_defaults(owner_keys, o);
-		o->name = xstrdup(name);
-		return o;
-	}
-	return NULL;
-}
+#define LIST(list, count)                                                  \
+	offsetof(struct settings, list), offsetof(struct settings, count), \
+	    sizeof *((struct settings *)0)->list
 
 const struct option_section settings_sections[] = {
-    {"owner", owner_keys, add_owner,
+    {"owner", owner_keys, LIST(owners, n_owners), OWNERS_MAX, NAME_MAX_BYTES, false,
 	"What the tasks of one owner, a role of the database, get and cannot exceed. A key that is not given "
 	"here is as set above."},
-    {"pool", pool_keys, add_pool,
+    {"pool", pool_keys, LIST(handlers, n_handlers), POOLS_MAX, NAME_MAX_BYTES, true,
 	"Long-lived processes that handle tasks of some kinds; the name is for people. A file holds at most "
 	"16 of these sections. A node that runs as root does not start unless run_as, here or above, names a "
 	"user or allow_root is on."},
-    {NULL, NULL, NULL, NULL},
+    {.word = NULL},
 };
-
-void
-settings_free_sections(struct settings *s)
-{
-	for (size_t i = 0; i < s->n_owners; i++) {
-		free(s->owners[i].name);
-		option_free(owner_keys, &s->owners[i]);
-	}
-	free(s->owners);
-	for (size_t i = 0; i < s->n_handlers; i++) {
-		free(s->handlers[i].name);
-		option_free(pool_keys, &s->handlers[i]);
-	}
-	free(s->handlers);
-}
-
-static bool
-same_section(const struct option_key *keys, const void *a, const void *b)
-{
-	for (; keys->name != NULL; keys++) {
-		if (!option_same(keys, a, b))
-			return false;
-	}
-	return true;
-}
-
-bool
-settings_same_sections(const struct settings *a, const struct settings *b)
-{
-	bool same = a->n_owners == b->n_owners && a->n_handlers == b->n_handlers;
-
-	for (size_t i = 0; same && i < a->n_owners; i++)
-		same = strcmp(a->owners[i].name, b->owners[i].name) == 0 &&
-		       same_section(owner_keys, &a->owners[i], &b->owners[i]);
-	for (size_t i = 0; same && i < a->n_handlers; i++)
-		same = strcmp(a->handlers[i].name, b->handlers[i].name) == 0 &&
-		       same_section(pool_keys, &a->handlers[i], &b->handlers[i]);
-	return same;
-}

@@ -1,5 +1,5 @@
 /* The table of keys, and the checks between keys. */
-#include "node/settings/private.h"
+#include "node/settings/settings.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -240,40 +240,15 @@ check_file(
 }
 
 static enum rc
-read_file(struct settings *s, const char *file, struct err *err)
+read_file(void *settings, const char *file, struct err *err)
 {
+	struct settings *s = settings;
 	AUTO_FREE char *dsn = s->dsn == NULL ? NULL : xstrdup(s->dsn);
 	AUTO_FREE char *listen_dsn = s->listen_dsn == NULL ? NULL : xstrdup(s->listen_dsn);
 	enum rc rc = option_read_file(settings_keys, settings_sections, s, file, err);
 
 	if (rc == RC_OK)
 		rc = check_file(s, file, dsn, listen_dsn, err);
-	return rc;
-}
-
-static enum rc
-load(int argc, char **argv, struct settings *s, bool *help_out, struct err *err)
-{
-	struct settings flags = {0}; /* a first pass only to find --config */
-	const char *operand;
-	int n_operands = 0;
-	enum rc rc;
-
-	option_defaults(settings_keys, &flags);
-	rc = option_read_argv(settings_keys, &flags, argc, argv, &operand, 1, &n_operands, help_out, err);
-	if (rc == RC_OK && n_operands > 0)
-		rc = err_set(err, RC_BAD, "\"%s\": `pgrab run` takes options only", operand);
-	if (rc == RC_OK && !*help_out) {
-		rc = option_read_env(settings_keys, s, err);
-		const char *file = flags.config != NULL ? flags.config : s->config;
-
-		if (rc == RC_OK && file != NULL)
-			rc = read_file(s, file, err);
-		if (rc == RC_OK)
-			rc = option_read_argv(
-			    settings_keys, s, argc, argv, &operand, 1, &n_operands, help_out, err);
-	}
-	option_free(settings_keys, &flags);
 	return rc;
 }
 
@@ -296,7 +271,7 @@ settings_load(int argc, char **argv, struct settings *out, bool *help_out, struc
 	memset(out, 0, sizeof *out);
 	option_defaults(settings_keys, out);
 	out->flags = copy_flags(argc, argv);
-	rc = load(argc, argv, out, help_out, err);
+	rc = option_read(settings_keys, "pgrab run", out, sizeof *out, read_file, argc, argv, help_out, err);
 	if (rc == RC_OK && !*help_out) {
 		rc = check_name(out, err);
 		if (rc == RC_OK)
@@ -330,7 +305,7 @@ settings_fini(struct settings *s)
 	for (char **f = s->flags; f != NULL && *f != NULL; f++)
 		free(*f);
 	free(s->flags);
-	settings_free_sections(s);
+	option_free_sections(settings_sections, s);
 	option_free(settings_keys, s);
 }
 

@@ -95,8 +95,6 @@ void settings_fini(struct settings *s);
 
 /* Reads them again, with the flags of `old`.  As settings_load. */
 CHECKED enum rc settings_reload(const struct settings *old, struct settings *out, struct err *err);
-/* Does the file say the same about owners and workers? */
-bool settings_same_sections(const struct settings *a, const struct settings *b);
 
 /* NULL: the file has no section for that owner. */
 const struct owner_settings *settings_owner(const struct settings *s, const char *name);
