@@ -53,3 +53,9 @@ db_field_double(const PGresult *r, int row, const char *column)
 {
 	return db_double(r, row, PQfnumber(r, column));
 }
+
+bool
+db_field_bool(const PGresult *r, int row, const char *column)
+{
+	return db_bool(r, row, PQfnumber(r, column));
+}

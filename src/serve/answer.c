@@ -13,7 +13,6 @@
 #include "serve/cache.h"
 #include "serve/fleet.h"
 #include "serve/route.h"
-#include "serve/token.h"
 
 #define WAITING_MAX 64             /* calls, per thread */
 #define AWAY_US     (1 * US_PER_S) /* for this long after a failed connect no other is tried */
@@ -91,6 +90,38 @@ is_away(struct answerer *w, int role, struct call *c)
 	return true;
 }
 
+static bool
+take_role(struct call *c, const char *role)
+{
+	int i = serve_settings_role(c->set, role);
+
+	if (i < 0) {
+		return call_problem(c, 403, "the role of this token has no connection here",
+		    "Give it a section in the file of pgrab serve: [role NAME] with service or dsn.");
+	}
+	c->role = c->route->how == ROUTE_AS_SELF ? CALL_OWN_ROLE : i;
+	return true;
+}
+
+/* Turns c->token into c->role.  False: it is not valid, or its role has no section; c holds the answer. */
+static bool
+settle_token(struct call *c, struct db *own)
+{
+	const char *params[] = {c->token};
+	AUTO_CLEAR PGresult *r = NULL;
+	struct err err = {0};
+	bool ok = false;
+	enum rc rc = db_query(own, sql_text("serve_token"), 1, params, &r, &err);
+
+	if (rc != RC_OK)
+		call_failed(c, rc, &err);
+	else if (PQntuples(r) == 0)
+		call_problem(c, 401, "this token is not valid, or no longer", NULL);
+	else
+		ok = take_role(c, db_text(r, 0, 0));
+	return ok;
+}
+
 /* A login by token is settled first, on this program's own connection. */
 static void
 answer(struct answerer *w, struct call *c)
@@ -101,7 +132,7 @@ answer(struct answerer *w, struct call *c)
 		return;
 	}
 	if (c->token != NULL &&
-	    ((w->answerers->database == 0 && is_away(w, CALL_OWN_ROLE, c)) || !token_settle(c, tokens_of(w))))
+	    ((w->answerers->database == 0 && is_away(w, CALL_OWN_ROLE, c)) || !settle_token(c, tokens_of(w))))
 		return;
 	c->fleet = w->answerers->fleet;
 	if (c->route->how == ROUTE_FREE) {

@@ -7,13 +7,6 @@
 #include "serve/page.h"
 
 static bool
-act(struct call *c, struct db *db, const char *sql, int n, const char *const *params)
-{
-
-	return page_ask(c, db, sql, n, params, NULL);
-}
-
-static bool
 chosen(const struct call *c, const char *action)
 {
 	const char *given = call_form(c, "action");
@@ -52,7 +45,7 @@ page_act_tasks(struct call *c, struct db *db)
 	if (sql == NULL || n == 0)
 		call_problem(
 		    c, 400, n == 0 ? "no task was chosen" : "there is no such action", "Go back and choose.");
-	else if (act(c, db, sql, 1, params))
+	else if (page_ask(c, db, sql, 1, params, NULL))
 		page_back(c, "/tasks");
 }
 
@@ -66,7 +59,7 @@ page_act_signal(struct call *c, struct db *db)
 	params[0] = pgarray_str(&task);
 	if (params[1] == NULL)
 		call_problem(c, 400, "the signal has no name", NULL);
-	else if (act(c, db, "cli_signal", 3, params))
+	else if (page_ask(c, db, "cli_signal", 3, params, NULL))
 		page_back(c, "/tasks");
 }
 
@@ -75,7 +68,7 @@ page_act_answer(struct call *c, struct db *db)
 {
 	const char *params[3] = {c->part[0], call_form(c, "outcome"), call_form(c, "text")};
 
-	if (act(c, db, "cli_resolve", 3, params))
+	if (page_ask(c, db, "cli_resolve", 3, params, NULL))
 		page_back(c, "/tasks");
 }
 
@@ -84,7 +77,7 @@ page_act_node(struct call *c, struct db *db)
 {
 	const char *params[] = {c->part[0]};
 
-	if (act(c, db, chosen(c, "drain") ? "cli_drain" : "cli_undrain", 1, params))
+	if (page_ask(c, db, chosen(c, "drain") ? "cli_drain" : "cli_undrain", 1, params, NULL))
 		page_back(c, "/nodes");
 }
 
@@ -107,7 +100,7 @@ set_limit(struct call *c, struct db *db, const char *key)
 		put_member(&limit, members[i], call_form(c, members[i]));
 	buf_addc(&limit, '}');
 	params[1] = buf_str(&limit);
-	return act(c, db, "serve_limit_set", 2, params);
+	return page_ask(c, db, "serve_limit_set", 2, params, NULL);
 }
 
 /* sql returns a row when there was one of that name. */
@@ -148,7 +141,7 @@ add_blackout(struct call *c, struct db *db)
 		call_problem(c, 400, "a beginning excludes a schedule, and the time zone of one",
 		    "Write the zone behind the time: 2026-11-28 22:00 Europe/Berlin.");
 	else
-		return act(c, db, "cli_blackout_add", 10, params);
+		return page_ask(c, db, "cli_blackout_add", 10, params, NULL);
 	return false;
 }
 
@@ -167,7 +160,7 @@ page_act_blackout(struct call *c, struct db *db)
 void
 page_act_all(struct call *c, struct db *db)
 {
-	if (act(c, db, chosen(c, "pause") ? "cli_pause_all" : "cli_resume_all", 0, NULL))
+	if (page_ask(c, db, chosen(c, "pause") ? "cli_pause_all" : "cli_resume_all", 0, NULL, NULL))
 		page_back(c, "/");
 }
 

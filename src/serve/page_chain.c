@@ -6,37 +6,40 @@
 
 #define LINKS_SHOWN 100
 
-static const char *
-text(const PGresult *r, int row, const char *column)
-{
-	return db_text(r, row, PQfnumber(r, column));
-}
-
 /* The list to choose from. */
 static void
 put_runs(struct call *c, const PGresult *runs, const char *id, const char *run)
 {
 	buf_adds(&c->out, "<nav class=\"zoom\" aria-label=\"Runs\">");
 	for (int row = 0; row < PQntuples(runs); row++) {
-		const char *at = *text(runs, row, "fire_at") != '\0' ? text(runs, row, "fire_at")
-								     : text(runs, row, "started_at");
+		const char *at = *db_field(runs, row, "fire_at") != '\0' ? db_field(runs, row, "fire_at")
+									 : db_field(runs, row, "started_at");
 
 		buf_addf(&c->out, "<a href=\"/chains/%s?run=%s\"%s>%.19s %s</a>\n", id,
-		    text(runs, row, "run"),
-		    strcmp(text(runs, row, "run"), run) == 0 ? " aria-current=\"true\"" : "", at,
-		    text(runs, row, "result"));
+		    db_field(runs, row, "run"),
+		    strcmp(db_field(runs, row, "run"), run) == 0 ? " aria-current=\"true\"" : "", at,
+		    db_field(runs, row, "result"));
 	}
 	buf_adds(&c->out, "</nav>\n");
 }
 
-/* Rows of a condition as a table: what is copied keeps the columns. */
+/* On the critical path, or of levels [span[0], span[1]]? */
+static bool
+is_wanted(const PGresult *links, int row, const int *span)
+{
+	int depth = (int)db_field_double(links, row, "depth");
+
+	return span == NULL ? db_field_bool(links, row, "critical") : depth >= span[0] && depth <= span[1];
+}
+
+/* These rows as a table: what is copied keeps the columns. */
 static PGresult *
-links_where(const PGresult *links, bool (*is)(const PGresult *, int, const int *), const int *span)
+links_of(const PGresult *links, const int *span)
 {
 	PGresult *some = PQcopyResult(links, PG_COPYRES_ATTRS);
 
 	for (int row = 0, to = 0; some != NULL && row < PQntuples(links) && to < LINKS_SHOWN; row++) {
-		if (!is(links, row, span))
+		if (!is_wanted(links, row, span))
 			continue;
 		for (int col = 0; col < PQnfields(links); col++) {
 			if (!PQsetvalue(some, to, col, PQgetvalue(links, row, col),
@@ -48,26 +51,10 @@ links_where(const PGresult *links, bool (*is)(const PGresult *, int, const int *
 	return some;
 }
 
-static bool
-is_critical(const PGresult *links, int row, const int *span)
-{
-	(void)span;
-	return db_bool(links, row, PQfnumber(links, "critical"));
-}
-
-static bool
-is_between(const PGresult *links, int row, const int *span)
-{
-	int depth = (int)db_int64(links, row, PQfnumber(links, "depth"));
-
-	return depth >= span[0] && depth <= span[1];
-}
-
 static void
-put_some(
-    struct call *c, const PGresult *links, bool (*is)(const PGresult *, int, const int *), const int *span)
+put_some(struct call *c, const PGresult *links, const int *span)
 {
-	AUTO_CLEAR PGresult *some = links_where(links, is, span);
+	AUTO_CLEAR PGresult *some = links_of(links, span);
 
 	page_table(c, some, some == NULL ? 0 : PQntuples(some), "None.", false);
 	if (some != NULL && PQntuples(some) == LINKS_SHOWN)
@@ -89,7 +76,7 @@ put_page(struct call *c, const char *id, const PGresult *runs, const PGresult *l
 
 	AUTO_BUF struct buf title = {0};
 
-	buf_addf(&title, "Chain: %s", PQntuples(links) > 0 ? text(links, 0, "name") : id);
+	buf_addf(&title, "Chain: %s", PQntuples(links) > 0 ? db_field(links, 0, "name") : id);
 	page_begin(c, buf_str(&title), true);
 	put_runs(c, runs, id, run);
 	if (PQntuples(links) == 0) {
@@ -99,9 +86,9 @@ put_page(struct call *c, const char *id, const PGresult *runs, const PGresult *l
 	} else {
 		page_graph(c, links, id, run);
 		page_heading(c, "The critical path: what decided when it ended");
-		put_some(c, links, is_critical, span);
+		put_some(c, links, NULL);
 		buf_adds(&c->out, "<h2 id=\"links\">Links</h2>\n");
-		put_some(c, links, is_between, span);
+		put_some(c, links, span);
 	}
 	page_heading(c, "Runs");
 	page_table(c, runs, PQntuples(runs), "It has not run yet.", false);
@@ -119,7 +106,7 @@ page_chain(struct call *c, struct db *db)
 
 		if (page_ask_shared(c, db, "serve_chain_runs", 2, task, &runs)) {
 			const char *run =
-			    asked != NULL || PQntuples(runs) == 0 ? asked : text(runs, 0, "run");
+			    asked != NULL || PQntuples(runs) == 0 ? asked : db_field(runs, 0, "run");
 			const char *which[] = {task[0], run, "5000"};
 
 			if (!page_ask_shared(c, db, "serve_chain_page", 3, which, &links))

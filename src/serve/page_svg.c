@@ -15,29 +15,20 @@
 #define PER_ROW   5   /* of those */
 #define NAME_MAX  24
 
-/* Where the links of a graph go: columns of serve_chain. */
 struct graph {
-	const PGresult *links;
+	const PGresult *links; /* rows of serve_chain */
 	const char *id, *run;
-	int n, name, status, depth, parents, started, seconds, critical;
+	int n;
 };
 
 struct place {
 	int x, y;
 };
 
-static struct graph
-graph_of(const PGresult *links, const char *id, const char *run)
-{
-	return (struct graph){links, id, run, PQntuples(links), PQfnumber(links, "name"),
-	    PQfnumber(links, "status"), PQfnumber(links, "depth"), PQfnumber(links, "parents"),
-	    PQfnumber(links, "started_at"), PQfnumber(links, "seconds"), PQfnumber(links, "critical")};
-}
-
 static int
 depth_of(const struct graph *g, int row)
 {
-	return (int)db_int64(g->links, row, g->depth);
+	return (int)db_field_double(g->links, row, "depth");
 }
 
 /* The letters of one of our words, for a class. */
@@ -88,7 +79,7 @@ put_edge(struct buf *o, struct place from, struct place to, bool critical)
 static void
 put_edges(struct buf *o, const struct graph *g, int row, const struct place *at)
 {
-	const char *parents = db_text(g->links, row, g->parents);
+	const char *parents = db_field(g->links, row, "parents");
 
 	for (size_t n; *parents != '\0'; parents += n + (parents[n] == ',')) {
 		n = strcspn(parents, ",");
@@ -96,7 +87,8 @@ put_edges(struct buf *o, const struct graph *g, int row, const struct place *at)
 
 		if (p >= 0)
 			put_edge(o, at[p], at[row],
-			    db_bool(g->links, row, g->critical) && db_bool(g->links, p, g->critical));
+			    db_field_bool(g->links, row, "critical") &&
+				db_field_bool(g->links, p, "critical"));
 	}
 }
 
@@ -112,13 +104,13 @@ put_rect(struct buf *o, const char *class, struct place at)
 static void
 put_when(struct buf *o, const struct graph *g, int row)
 {
-	const char *started = db_text(g->links, row, g->started);
+	const char *started = db_field(g->links, row, "started_at");
 
-	buf_adds(o, db_text(g->links, row, g->status));
+	buf_adds(o, db_field(g->links, row, "status"));
 	if (strlen(started) >= 19)
 		buf_addf(o, " %.8s", started + 11);
-	if (*db_text(g->links, row, g->seconds) != '\0')
-		buf_addf(o, " for %.4g s", db_double(g->links, row, g->seconds));
+	if (*db_field(g->links, row, "seconds") != '\0')
+		buf_addf(o, " for %.4g s", db_field_double(g->links, row, "seconds"));
 }
 
 static void
@@ -127,10 +119,10 @@ put_box(struct buf *o, const struct graph *g, int row, struct place at)
 	const char *id = db_text(g->links, row, 0);
 
 	buf_addf(o, "<a href=\"/tasks/%s\"><g class=\"link%s%s\">", id, strcmp(id, g->id) == 0 ? " here" : "",
-	    db_bool(g->links, row, g->critical) ? " way" : "");
-	put_rect(o, db_text(g->links, row, g->status), at);
+	    db_field_bool(g->links, row, "critical") ? " way" : "");
+	put_rect(o, db_field(g->links, row, "status"), at);
 	buf_addf(o, "<text x=\"%d\" y=\"%d\">", at.x + 10, at.y + 18);
-	put_name(o, db_text(g->links, row, g->name));
+	put_name(o, db_field(g->links, row, "name"));
 	buf_addf(o, "</text><text class=\"dim\" x=\"%d\" y=\"%d\">", at.x + 10, at.y + 35);
 	put_when(o, g, row);
 	buf_adds(o, "</text></g></a>\n");
@@ -182,15 +174,15 @@ struct levels {
 static void
 count_link(const struct graph *g, int row, struct levels *l)
 {
-	const char *status = db_text(g->links, row, g->status);
+	const char *status = db_field(g->links, row, "status");
 
 	l->links++;
 	l->done += strcmp(status, "done") == 0;
 	l->parked += strcmp(status, "parked") == 0 || strcmp(status, "failed") == 0;
 	l->running += strcmp(status, "running") == 0;
-	if (db_bool(g->links, row, g->critical) &&
-	    (l->critical < 0 ||
-		db_double(g->links, row, g->seconds) > db_double(g->links, l->critical, g->seconds)))
+	if (db_field_bool(g->links, row, "critical") &&
+	    (l->critical < 0 || db_field_double(g->links, row, "seconds") >
+				    db_field_double(g->links, l->critical, "seconds")))
 		l->critical = row;
 }
 
@@ -211,8 +203,8 @@ put_levels(struct buf *o, const struct graph *g, const struct levels *l, struct 
 		buf_addf(o, ", %d failed", l->parked);
 	buf_addf(o, "</text><text class=\"dim\" x=\"%d\" y=\"%d\">", at.x + 10, at.y + 35);
 	if (l->critical >= 0) {
-		put_name(o, db_text(g->links, l->critical, g->name));
-		buf_addf(o, " %.4g s", db_double(g->links, l->critical, g->seconds));
+		put_name(o, db_field(g->links, l->critical, "name"));
+		buf_addf(o, " %.4g s", db_field_double(g->links, l->critical, "seconds"));
 	}
 	buf_adds(o, "</text></g></a>\n");
 }
@@ -244,7 +236,7 @@ put_folded(struct buf *o, const struct graph *g)
 void
 page_graph(struct call *c, const PGresult *links, const char *id, const char *run)
 {
-	struct graph g = graph_of(links, id, run);
+	struct graph g = {links, id, run, PQntuples(links)};
 
 	if (g.n > LINKS_MAX)
 		put_folded(&c->out, &g);

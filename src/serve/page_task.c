@@ -66,9 +66,8 @@ static void
 put_output(struct call *c, const PGresult *r)
 {
 	if (PQntuples(r) > 0)
-		put_block(c,
-		    db_bool(r, 0, PQfnumber(r, "running")) ? "Output so far" : "Output of the last run",
-		    db_text(r, 0, PQfnumber(r, "output")));
+		put_block(c, db_field_bool(r, 0, "running") ? "Output so far" : "Output of the last run",
+		    db_field(r, 0, "output"));
 }
 
 static void
@@ -153,41 +152,43 @@ put_list(struct call *c, const char *heading, const PGresult *r)
 	page_table(c, r, PQntuples(r), "", false);
 }
 
-struct parts {
-	PGresult *fields, *explain, *fires, *links, *steps, *runs, *unrun, *edits, *output, *batch, *members;
-};
+enum part { FIELDS, EXPLAIN, FIRES, LINKS, STEPS, RUNS, UNRUN, EDITS, OUTPUT, BATCH, MEMBERS, PARTS };
 
 /* A task that has ended is explained by its runs. */
 static bool
-ask_rest(struct call *c, struct db *db, struct parts *p)
+ask_rest(struct call *c, struct db *db, PGresult *p[PARTS])
 {
-	const char *id[] = {field(p->fields, "id")}, *last[] = {id[0], "100"}, *edits[] = {id[0], NULL, "50"},
-		   *chain[] = {id[0], NULL, "2000"}, *members[] = {id[0], "10"};
+	const char *id = field(p[FIELDS], "id");
+	const struct {
+		enum part part;
+		const char *sql;
+		int n;
+		const char *params[3];
+	} asks[] = {{FIRES, "serve_fires", 1, {id}}, {LINKS, "serve_chain_page", 3, {id, NULL, "2000"}},
+	    {STEPS, "cli_show_steps", 1, {id}}, {RUNS, "serve_task_runs_page", 2, {id, "100"}},
+	    {UNRUN, "serve_unrun", 1, {id}}, {EDITS, "cli_diff", 3, {id, NULL, "50"}},
+	    {EXPLAIN, "cli_explain", 1, {id}}, {OUTPUT, "serve_output", 1, {id}},
+	    {BATCH, "serve_batch", 1, {id}}, {MEMBERS, "serve_members", 2, {id, "10"}}};
+	bool batch = strcmp(field(p[FIELDS], "kind"), "batch") == 0, ok = true;
 
-	return page_ask(c, db, "serve_fires", 1, id, &p->fires) &&
-	       page_ask(c, db, "serve_chain_page", 3, chain, &p->links) &&
-	       page_ask(c, db, "cli_show_steps", 1, id, &p->steps) &&
-	       page_ask(c, db, "serve_task_runs_page", 2, last, &p->runs) &&
-	       page_ask(c, db, "serve_unrun", 1, id, &p->unrun) &&
-	       page_ask(c, db, "cli_diff", 3, edits, &p->edits) &&
-	       page_ask(c, db, "cli_explain", 1, id, &p->explain) &&
-	       page_ask(c, db, "serve_output", 1, id, &p->output) &&
-	       (strcmp(field(p->fields, "kind"), "batch") != 0 ||
-		   (page_ask(c, db, "serve_batch", 1, id, &p->batch) &&
-		       page_ask(c, db, "serve_members", 2, members, &p->members)));
+	for (size_t i = 0; ok && i < sizeof asks / sizeof *asks; i++) {
+		if (batch || asks[i].part < BATCH)
+			ok = page_ask(c, db, asks[i].sql, asks[i].n, asks[i].params, &p[asks[i].part]);
+	}
+	return ok;
 }
 
 /* The last hundred, and where the others are. */
 static void
-put_runs(struct call *c, const struct parts *p)
+put_runs(struct call *c, PGresult *const *p)
 {
-	const char *id = field(p->fields, "id");
+	const char *id = field(p[FIELDS], "id");
 
 	page_heading(c, "Runs");
-	page_table(c, p->runs, PQntuples(p->runs), "It has not run yet.", false);
+	page_table(c, p[RUNS], PQntuples(p[RUNS]), "It has not run yet.", false);
 	buf_addf(&c->out, "<p><a href=\"/history?task=%s\">All its history</a>", id);
-	for (int row = 0; row < PQntuples(p->unrun); row++) {
-		const char *outcome = db_text(p->unrun, row, 0), *n = db_text(p->unrun, row, 1);
+	for (int row = 0; row < PQntuples(p[UNRUN]); row++) {
+		const char *outcome = db_text(p[UNRUN], row, 0), *n = db_text(p[UNRUN], row, 1);
 
 		buf_addf(&c->out,
 		    "; <a href=\"/history?task=%s&amp;outcome=%s\">%s fire%s %s in the last 7 days</a>", id,
@@ -197,39 +198,39 @@ put_runs(struct call *c, const struct parts *p)
 }
 
 static void
-put_parts(struct call *c, const struct parts *p)
+put_parts(struct call *c, PGresult *const *p)
 {
-	const PGresult *f = p->fields;
+	const PGresult *f = p[FIELDS];
 
 	put_title(c, f);
 	put_actions(c, field(f, "id"), field(f, "kind"));
 	put_wait(c, f);
 	put_fields(c, f);
-	page_last_runs(c, p->runs);
+	page_last_runs(c, p[RUNS]);
 	put_block(c, "Command", field(f, "command"));
 	put_block(c, "Arguments", field(f, "args"));
-	put_list(c, "Why it is not running", p->explain);
-	if (p->batch != NULL) {
-		page_batch(c, p->batch);
-		put_list(c, "Members that have not ended", p->members);
+	put_list(c, "Why it is not running", p[EXPLAIN]);
+	if (p[BATCH] != NULL) {
+		page_batch(c, p[BATCH]);
+		put_list(c, "Members that have not ended", p[MEMBERS]);
 	}
-	put_list(c, "Next fires", p->fires);
-	if (PQntuples(p->links) > 1) {
+	put_list(c, "Next fires", p[FIRES]);
+	if (PQntuples(p[LINKS]) > 1) {
 		page_heading(c, "Its chain");
-		page_graph(c, p->links, field(f, "id"), "");
+		page_graph(c, p[LINKS], field(f, "id"), "");
 		buf_addf(&c->out, "<p><a href=\"/chains/%s\">Its runs and their critical path</a></p>\n",
 		    field(f, "id"));
 	}
-	put_list(c, "Steps", p->steps);
+	put_list(c, "Steps", p[STEPS]);
 	put_runs(c, p);
-	put_output(c, p->output);
-	put_list(c, "Edits", p->edits);
+	put_output(c, p[OUTPUT]);
+	put_list(c, "Edits", p[EDITS]);
 	page_end(c);
 }
 
 /* Finds the task by its id, key or name. */
 static bool
-ask_fields(struct call *c, struct db *db, struct parts *p)
+ask_fields(struct call *c, struct db *db, PGresult **p)
 {
 	const char *name[] = {c->part[0]}, *id[1];
 	AUTO_CLEAR PGresult *r = NULL;
@@ -239,7 +240,7 @@ ask_fields(struct call *c, struct db *db, struct parts *p)
 
 	if (ok) {
 		id[0] = db_text(r, 0, 0);
-		rc = report_fields(db, "serve_show", 1, id, &p->fields, &err);
+		rc = report_fields(db, "serve_show", 1, id, &p[FIELDS], &err);
 		if (rc != RC_OK)
 			call_failed(c, rc, &err);
 		ok = rc == RC_OK;
@@ -250,21 +251,12 @@ ask_fields(struct call *c, struct db *db, struct parts *p)
 void
 page_task(struct call *c, struct db *db)
 {
-	struct parts p = {0};
+	PGresult *p[PARTS] = {NULL};
 
-	if (ask_fields(c, db, &p) && ask_rest(c, db, &p))
-		put_parts(c, &p);
-	PQclear(p.fields);
-	PQclear(p.explain);
-	PQclear(p.fires);
-	PQclear(p.links);
-	PQclear(p.steps);
-	PQclear(p.runs);
-	PQclear(p.unrun);
-	PQclear(p.edits);
-	PQclear(p.output);
-	PQclear(p.batch);
-	PQclear(p.members);
+	if (ask_fields(c, db, p) && ask_rest(c, db, p))
+		put_parts(c, p);
+	for (int i = 0; i < PARTS; i++)
+		PQclear(p[i]);
 }
 
 /* One run, with all of its error and output. */
