@@ -60,7 +60,8 @@ fleet_note(struct fleet *f, size_t database, const PGresult *r, const char *why)
 static const char *const columns[] = {"nodes_up", "running", "due", "late", "oldest_late", "parked",
     "failing", "overdue", "waiting", "runs_1h", "failed_1h"};
 #define COLUMNS (sizeof columns / sizeof *columns)
-#define BEFORE  4 /* database, path, state, seconds */
+#define BEFORE  3 /* database, state, seconds */
+#define BEHIND  2 /* error, path */
 
 static void
 set(PGresult *all, int row, int col, const char *text)
@@ -74,8 +75,8 @@ set(PGresult *all, int row, int col, const char *text)
 static void
 put_known(PGresult *all, int row, const struct known *k)
 {
-	set(all, row, 2, k->row != NULL ? "up" : k->at_us == 0 ? "asking" : "away");
-	set(all, row, 3, k->at_us == 0 ? NULL : NUMBER((clock_mono_us() - k->at_us) / US_PER_S));
+	set(all, row, 1, k->row != NULL ? "up" : k->at_us == 0 ? "asking" : "away");
+	set(all, row, 2, k->at_us == 0 ? NULL : NUMBER((clock_mono_us() - k->at_us) / US_PER_S));
 	for (size_t i = 0; i < COLUMNS; i++) {
 		int col = k->row == NULL ? -1 : PQfnumber(k->row, columns[i]);
 
@@ -88,22 +89,23 @@ put_known(PGresult *all, int row, const struct known *k)
 PGresult *
 fleet_rows(struct fleet *f, const struct serve_settings *set_)
 {
-	PGresAttDesc desc[BEFORE + COLUMNS + 1] = {{.name = (char *)"database"}, {.name = (char *)"path"},
-	    {.name = (char *)"state"}, {.name = (char *)"seconds"}};
+	PGresAttDesc desc[BEFORE + COLUMNS + BEHIND] = {
+	    {.name = (char *)"database"}, {.name = (char *)"state"}, {.name = (char *)"seconds"}};
 	PGresult *all = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
 	char path[100];
 
 	for (size_t i = 0; i < COLUMNS; i++)
 		desc[BEFORE + i].name = (char *)columns[i];
 	desc[BEFORE + COLUMNS].name = (char *)"error";
-	if (all == NULL || !PQsetResultAttrs(all, BEFORE + COLUMNS + 1, desc))
+	desc[BEFORE + COLUMNS + 1].name = (char *)"path";
+	if (all == NULL || !PQsetResultAttrs(all, BEFORE + COLUMNS + BEHIND, desc))
 		abort();
 	WITH_LOCK(&f->lock);
 	for (size_t i = 0; i < f->n; i++) {
 		set(all, (int)i, 0, serve_database_name(set_, i));
 		snprintf(path, sizeof path, "%s%s", i == 0 ? "" : "/db/",
 		    i == 0 ? "" : serve_database_name(set_, i));
-		set(all, (int)i, 1, path);
+		set(all, (int)i, BEFORE + (int)COLUMNS + 1, path);
 		put_known(all, (int)i, &f->known[i]);
 	}
 	return all;

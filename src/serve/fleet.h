@@ -16,6 +16,6 @@ void fleet_destroy(struct fleet **f);
 /* Takes note.  r: the row, which stays the caller's; NULL: why says why there is none.  Any thread. */
 void fleet_note(struct fleet *f, size_t database, const PGresult *r, const char *why);
 
-/* All that is known, for the caller to PQclear: columns database, path, state, seconds (since it was told),
- * those of pgrab.overview, and error. */
+/* All that is known, for the caller to PQclear: columns database, state, seconds (since it was told), those
+ * of pgrab.overview, error, and path. */
 PGresult *fleet_rows(struct fleet *f, const struct serve_settings *set);

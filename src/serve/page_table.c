@@ -97,11 +97,14 @@ page_why(struct call *c, const char *column, const char *value, const char *at)
 	buf_adds(&c->out, "</a>");
 }
 
-/* How many to show: the last column may be where the next page begins, which is not shown. */
+/* How many to show: not what is behind where the next page begins, nor the path of a database. */
 static int
 columns(const PGresult *r)
 {
-	return PQfnumber(r, "cursor") < 0 ? PQnfields(r) : PQfnumber(r, "cursor");
+	int end = PQfnumber(r, "cursor");
+
+	end = end < 0 ? PQfnumber(r, "path") : end;
+	return end < 0 ? PQnfields(r) : end;
 }
 
 /* Where the value of a column leads: a path, and the column of what follows it. */
@@ -168,6 +171,11 @@ put_cell(struct call *c, const PGresult *r, int row, int col)
 	size_t indent = to != NULL ? strspn(value, " ") : 0; /* of a tree */
 	AUTO_BUF struct buf run = {0};
 
+	if (strcmp(PQfname(r, col), "database") == 0) {
+		/* In single quotes: not to be made a path of this database, see prefix.c. */
+		html_addf(&c->out, "<a href='%s/'>%s</a>", db_field(r, row, "path"), value);
+		return;
+	}
 	buf_add(&c->out, value, indent);
 	if (strcmp(PQfname(r, col), "outcome") == 0 && put_run_path(&run, r, row)) {
 		path = buf_str(&run);
@@ -226,7 +234,8 @@ help_of(const char *column)
 	static const struct {
 		const char *column, *says;
 	} helps[] = {{"waited", "seconds from the planned time to the start of a first attempt"},
-	    {"seconds", "how long the run took"}, {"why_late", "what kept it, as far as it was recorded"},
+	    {"seconds", "how long the run took; of a database, how long ago it was asked"},
+	    {"why_late", "what kept it, as far as it was recorded"},
 	    {"attempt", "which attempt at that fire"},
 	    {"verdict", "ok; waits: time or other tasks open it; blocked: a person must"},
 	    {"gate", "what a task must pass before it runs"},
