@@ -42,7 +42,7 @@ all_open(struct cli *c, const char *file)
 {
 	char *argv[] = {(char *)"serve", (char *)"--config", (char *)file, NULL};
 	struct all *a = xcalloc(1, sizeof *a);
-	bool help;
+	bool help = false;
 
 	if (serve_settings_load(3, argv, &a->set, &help, &c->err) != RC_OK ||
 	    (c->common->schema == NULL && schema_use(a->set.schema, &c->err) != RC_OK)) {
