@@ -210,7 +210,7 @@ from_environment(char **option, const char *variable)
 static int
 dispatch(const struct command *cmd, int argc, char **argv)
 {
-	const char *operands[OPERANDS_MAX];
+	const char *operands[OPERANDS_MAX] = {NULL};
 	struct cli c = {.cmd = cmd, .operands = operands};
 	AUTO_FREE void *options = xcalloc(1, cmd->options_size);
 	bool help = false;
@@ -237,7 +237,9 @@ dispatch(const struct command *cmd, int argc, char **argv)
 		if (code == CLI_DONE && common->schema != NULL && schema_use(common->schema, &c.err) != RC_OK)
 			code = cli_usage(cmd, c.err.text);
 		if (code == CLI_DONE)
-			code = cmd->exec(&c);
+			code = cmd->exec != NULL
+				   ? cmd->exec(&c)
+				   : cli_list(&c, cmd->sql, cmd->max_operands, operands, cmd->nothing);
 	}
 	db_destroy(&c.db);
 	option_free(cmd->options, options);

@@ -64,7 +64,7 @@ struct cli {
 	const struct command *cmd;
 	const void *options; /* the command's own struct */
 	const struct cli_common *common;
-	const char **operands;
+	const char **operands; /* NULL where fewer than cmd->max_operands are given */
 	int n_operands;
 	const char **repeated; /* values of the flag cmd->repeat, in order */
 	int n_repeated;
@@ -98,6 +98,7 @@ struct command {
 	const char *also;   /* a line below its list on a terminal, or NULL */
 	int (*exec)(struct cli *c);
 	int (*exec_argv)(int argc, char **argv); /* instead: reads its own options */
+	const char *sql, *nothing; /* instead: cli_list() of these, the operands are the parameters */
 };
 
 /* For a command that takes only what all take. */

@@ -351,7 +351,7 @@ run_edit(struct cli *c)
 	char id[CLI_ID_SIZE];
 	int code;
 
-	put(&v, "command", c->n_operands > 1 ? c->operands[1] : NULL);
+	put(&v, "command", c->operands[1]);
 	if (collect(c, &v) != RC_OK)
 		code = cli_usage(c->cmd, c->err.text);
 	else if (o->parent != NULL)

@@ -70,7 +70,7 @@ static int
 run_blackout(struct cli *c)
 {
 	const char *verb = c->n_operands > 0 ? c->operands[0] : "list";
-	const char *name[] = {c->n_operands > 1 ? c->operands[1] : NULL};
+	const char *name[] = {c->operands[1]};
 
 	if (strcmp(verb, "list") == 0)
 		return cli_list(c, "cli_blackouts", 1, name, "there are no blackouts");

@@ -26,8 +26,8 @@ run_chains(struct cli *c)
 	const struct options *o = c->options;
 	char id[CLI_ID_SIZE];
 	const char *run[] = {NUMBER(o->run)};
-	const char *params[] = {c->n_operands > 0 ? id : NULL};
-	int code = c->n_operands > 0 ? cli_task_id(c, c->operands[0], id) : CLI_DONE;
+	const char *params[] = {c->operands[0] != NULL ? id : NULL};
+	int code = c->operands[0] != NULL ? cli_task_id(c, c->operands[0], id) : CLI_DONE;
 
 	if (o->run > 0)
 		return cli_list_some(c, "cli_chain_run", 1, run, o->limit, SAYS_NO_RUNS);

@@ -3,11 +3,11 @@
  * names.  A task is named by its id, its key or its name.
  */
 #include <stddef.h>
-#include <string.h>
 
 #include "cli/commands.h"
 
 #define TASKS_MAX 100 /* operands a command may have; for more, use SQL */
+#define NOTHING   "Nothing to do."
 
 struct all_options {
 	struct cli_common common;
@@ -21,35 +21,16 @@ static const struct option_key all_keys[] = {
     CLI_LAST_ROW,
 };
 
-static const struct control {
-	const char *command, *sql, *all_sql, *nothing;
-} controls[] = {
-    {"pause", "cli_pause", "cli_pause_all", "Nothing to do: paused already."},
-    {"resume", "cli_resume", "cli_resume_all", "Nothing to do: not paused."},
-    {"retry", "cli_retry", NULL, "Nothing to do."},
-    {"run-now", "cli_run_now", NULL, "Nothing to do."},
-    {"cancel", "cli_cancel", NULL, "Nothing to do."},
-    {"skip-next", "cli_skip_next", NULL, "Nothing to do."},
-    {"delete", "cli_delete", NULL, "Nothing to do."},
-    {"undelete", "cli_undelete", NULL, "Nothing to do."},
-    {"seal", "cli_seal", NULL, "Nothing to do: sealed already."},
-};
-
 static int
 run_control(struct cli *c)
 {
-	const struct control *k = controls;
 	AUTO_ARRAY struct pgarray tasks = {0};
 	const char *params[1];
 
-	while (strcmp(k->command, c->cmd->name) != 0)
-		k++;
 	for (int i = 0; i < c->n_operands; i++)
 		pgarray_text(&tasks, c->operands[i]);
 	params[0] = pgarray_str(&tasks);
-	/* Without operands it is the switch for all, see run_or_all(). */
-	return c->n_operands > 0 ? cli_list(c, k->sql, 1, params, k->nothing)
-				 : cli_list(c, k->all_sql, 0, NULL, "");
+	return cli_list(c, c->cmd->sql, 1, params, c->cmd->nothing);
 }
 
 /* The named tasks, or the switch for all. */
@@ -61,30 +42,29 @@ run_or_all(struct cli *c)
 	if (o->all != (c->n_operands == 0))
 		return cli_usage(
 		    c->cmd, o->all ? "give either tasks or --all" : "name the tasks, or give --all");
+	if (o->all)
+		return cli_list(c, c->cmd == &cmd_pause ? "cli_pause_all" : "cli_resume_all", 0, NULL, "");
 	return run_control(c);
 }
 
-static int
-run_adopt(struct cli *c)
-{
-	return cli_list(c, "cli_adopt", 0, NULL, "");
-}
-
-#define CONTROL_ROW(word, what)                                                                     \
-	{                                                                                           \
-		.name = word, .group = GROUP_DO, .usage = "TASK... [OPTIONS]", .summary = what,     \
-		CLI_ONLY_COMMON, .min_operands = 1, .max_operands = TASKS_MAX, .exec = run_control, \
+#define CONTROL_ROW(word, text, none, what)                                                                  \
+	{                                                                                                    \
+		.name = word, .group = GROUP_DO, .usage = "TASK... [OPTIONS]", .summary = what,              \
+		CLI_ONLY_COMMON, .min_operands = 1, .max_operands = TASKS_MAX, .sql = text, .nothing = none, \
+		.exec = run_control,                                                                         \
 	}
 
-#define ALL_ROW(word, what)                                                                                 \
+#define ALL_ROW(word, text, none, what)                                                                     \
 	{                                                                                                   \
 		.name = word, .group = GROUP_DO, .usage = "TASK... | --all [OPTIONS]", .summary = what,     \
 		.options = all_keys, .options_size = sizeof(struct all_options), .max_operands = TASKS_MAX, \
-		.exec = run_or_all,                                                                         \
+		.sql = text, .nothing = none, .exec = run_or_all,                                           \
 	}
 
-const struct command cmd_pause = ALL_ROW("pause", "do not start these tasks any more; running ones go on");
-const struct command cmd_resume = ALL_ROW("resume", "let paused tasks start again");
+const struct command cmd_pause = ALL_ROW("pause", "cli_pause", "Nothing to do: paused already.",
+    "do not start these tasks any more; running ones go on");
+const struct command cmd_resume =
+    ALL_ROW("resume", "cli_resume", "Nothing to do: not paused.", "let paused tasks start again");
 const struct command cmd_adopt = {.name = "adopt",
     .group = GROUP_DO,
     .usage = "[OPTIONS]",
@@ -93,17 +73,18 @@ const struct command cmd_adopt = {.name = "adopt",
 	"If a node finds its database on another server, or with another OID, than the first node did, all\n"
 	"tasks are paused, because the original may still run them. This command lets them run here.",
     CLI_ONLY_COMMON,
-    .exec = run_adopt};
+    .sql = "cli_adopt",
+    .nothing = ""};
 const struct command cmd_retry =
-    CONTROL_ROW("retry", "start parked tasks again at once, with all their attempts");
-const struct command cmd_run_now = CONTROL_ROW("run-now", "make tasks due at once");
-const struct command cmd_cancel =
-    CONTROL_ROW("cancel", "give up the current fire; running tasks are stopped wherever they run");
-const struct command cmd_skip_next =
-    CONTROL_ROW("skip-next", "skip the next fire of schedules and plan the one after it");
-const struct command cmd_delete =
-    CONTROL_ROW("delete", "delete tasks and their schedules; running ones are stopped, the history stays");
-const struct command cmd_undelete =
-    CONTROL_ROW("undelete", "insert deleted tasks again, as they were; schedules are planned from now on");
-const struct command cmd_seal =
-    CONTROL_ROW("seal", "add no more members to batches: they end when all have ended");
+    CONTROL_ROW("retry", "cli_retry", NOTHING, "start parked tasks again at once, with all their attempts");
+const struct command cmd_run_now = CONTROL_ROW("run-now", "cli_run_now", NOTHING, "make tasks due at once");
+const struct command cmd_cancel = CONTROL_ROW(
+    "cancel", "cli_cancel", NOTHING, "give up the current fire; running tasks are stopped wherever they run");
+const struct command cmd_skip_next = CONTROL_ROW(
+    "skip-next", "cli_skip_next", NOTHING, "skip the next fire of schedules and plan the one after it");
+const struct command cmd_delete = CONTROL_ROW("delete", "cli_delete", NOTHING,
+    "delete tasks and their schedules; running ones are stopped, the history stays");
+const struct command cmd_undelete = CONTROL_ROW("undelete", "cli_undelete", NOTHING,
+    "insert deleted tasks again, as they were; schedules are planned from now on");
+const struct command cmd_seal = CONTROL_ROW("seal", "cli_seal", "Nothing to do: sealed already.",
+    "add no more members to batches: they end when all have ended");

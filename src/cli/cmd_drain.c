@@ -17,6 +17,7 @@ static const struct option_key drain_keys[] = {
 	"with --wait: give up after this time; the node stays drained", "1h", 0, 3.2e13},
     CLI_LAST_ROW,
 };
+
 static int
 run_drain(struct cli *c)
 {
@@ -29,12 +30,6 @@ run_drain(struct cli *c)
 		code = cli_wait(c, &wait);
 	PQclear(wait.result);
 	return code;
-}
-
-static int
-run_undrain(struct cli *c)
-{
-	return cli_list(c, "cli_undrain", 1, c->operands, "");
 }
 
 const struct command cmd_drain = {
@@ -58,5 +53,6 @@ const struct command cmd_undrain = {
     CLI_ONLY_COMMON,
     .min_operands = 1,
     .max_operands = 1,
-    .exec = run_undrain,
+    .sql = "cli_undrain",
+    .nothing = "",
 };

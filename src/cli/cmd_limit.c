@@ -27,8 +27,7 @@ static int
 run_limit(struct cli *c)
 {
 	const struct options *o = c->options;
-	const char *params[] = {c->n_operands > 0 ? c->operands[0] : NULL, o->max_running, o->per_second,
-	    o->break_after, o->break_for};
+	const char *params[] = {c->operands[0], o->max_running, o->per_second, o->break_after, o->break_for};
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
 	bool set =
 	    o->max_running != NULL || o->per_second != NULL || o->break_after != NULL || o->break_for != NULL;

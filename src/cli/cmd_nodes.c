@@ -38,7 +38,7 @@ static int
 run_nodes(struct cli *c)
 {
 	const struct options *o = c->options;
-	const char *name = c->n_operands > 0 ? c->operands[0] : NULL;
+	const char *name = c->operands[0];
 
 	if (o->check)
 		return check(c, name);

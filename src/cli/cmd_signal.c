@@ -5,19 +5,11 @@ static int
 run_signal(struct cli *c)
 {
 	AUTO_ARRAY struct pgarray task = {0};
-	const char *params[3] = {NULL, c->operands[1], c->n_operands > 2 ? c->operands[2] : NULL};
+	const char *params[3] = {NULL, c->operands[1], c->operands[2]};
 
 	pgarray_text(&task, c->operands[0]);
 	params[0] = pgarray_str(&task);
 	return cli_list(c, "cli_signal", 3, params, "Nothing to do: it has had this signal already.");
-}
-
-static int
-run_resolve(struct cli *c)
-{
-	const char *params[3] = {c->operands[0], c->operands[1], c->n_operands > 2 ? c->operands[2] : NULL};
-
-	return cli_list(c, "cli_resolve", 3, params, NULL);
 }
 
 const struct command cmd_signal = {
@@ -49,5 +41,6 @@ const struct command cmd_resolve = {
     CLI_ONLY_COMMON,
     .min_operands = 2,
     .max_operands = 3,
-    .exec = run_resolve,
+    .sql = "cli_resolve",
+    .nothing = "",
 };

@@ -1,12 +1,6 @@
 /* pgrab waits */
 #include "cli/commands.h"
 
-static int
-run_waits(struct cli *c)
-{
-	return cli_list(c, "cli_waits", 0, NULL, "No task waits for anything from outside.");
-}
-
 const struct command cmd_waits = {
     .name = "waits",
     .group = GROUP_LOOK,
@@ -14,5 +8,6 @@ const struct command cmd_waits = {
     .summary = "list what waits for a signal, an answer or members, the longest wait first",
     .details = "The view pgrab.waits. See pgrab signal, pgrab resolve and pgrab seal.",
     CLI_ONLY_COMMON,
-    .exec = run_waits,
+    .sql = "cli_waits",
+    .nothing = "No task waits for anything from outside.",
 };
