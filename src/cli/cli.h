@@ -101,7 +101,8 @@ struct command {
 	const char *sql, *nothing; /* instead: cli_list() of these, the operands are the parameters */
 };
 
-/* For a command that takes only what all take. */
+/* For a command with options of its own, and for one that takes only what all take. */
+#define CLI_OPTIONS(keys) .options = keys, .options_size = sizeof(struct options)
 extern const struct option_key cli_common_keys[];
 #define CLI_ONLY_COMMON .options = cli_common_keys, .options_size = sizeof(struct cli_common)
 

@@ -1,5 +1,4 @@
 /* pgrab add */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +6,6 @@
 #include "base/buf.h"
 #include "cli/args.h"
 #include "cli/commands.h"
-#include "cli/text.h"
 #include "db/store_add.h"
 
 struct options {
@@ -319,8 +317,7 @@ const struct command cmd_add = {
 	"  pgrab add --key nightly --schedule '30 2 * * *' --timezone Europe/Berlin 'call nightly()'\n"
 	"  pgrab add --parent 17 --run-if failure --kind notify --arg payload='17 has failed' alarm\n"
 	"If a parent might end before its links are added, add it with --paused, then use pgrab resume.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .max_operands = 1,
     .in_utc = true,
     .repeat = "arg",
@@ -377,8 +374,7 @@ const struct command cmd_edit = {
 	"The options are those of pgrab add; what is not given stays as it is, and an empty text removes a\n"
 	"value.\n"
 	"  pgrab edit nightly --schedule '0 3 * * *' --on-failure ''",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .in_utc = true,
     .min_operands = 1,
     .max_operands = 2,

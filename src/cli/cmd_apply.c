@@ -2,14 +2,12 @@
  * pgrab apply, export: tasks as a file.  The file is applied in one transaction, and its changes are read
  * inside that; so a dry run is the real run, rolled back.
  */
-#include <stddef.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
 
 #include "cli/commands.h"
 #include "cli/file.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -122,8 +120,7 @@ const struct command cmd_apply = {
 	"...}]};\n"
 	"applying it again changes nothing. An SQL file is run as it is; use insert ... on conflict (key)\n"
 	"do update. Either is one transaction. - is the standard input.",
-    .options = apply_keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(apply_keys),
     .min_operands = 1,
     .max_operands = 1,
     .exec = run_apply,
@@ -154,8 +151,7 @@ const struct command cmd_export = {
     .group = GROUP_DO,
     .usage = "[OPTIONS]",
     .summary = "print the live tasks and the limits as a JSON file for pgrab apply",
-    .options = export_keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(export_keys),
     .in_utc = true,
     .exec = run_export,
 };

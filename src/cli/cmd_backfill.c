@@ -1,7 +1,4 @@
 /* pgrab backfill */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "cli/commands.h"
 
 struct options {
@@ -42,8 +39,7 @@ const struct command cmd_backfill = {
 	"UNTIL; each finds that fire in PGRAB_FIRE_AT. The schedule goes on as before. FROM and UNTIL are\n"
 	"times, or how long ago: 2d. Watch it with `pgrab show BATCH`; `pgrab cancel BATCH` gives it up.\n"
 	"  pgrab backfill nightly 2026-01-01 2026-02-01 --dry-run",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .min_operands = 3,
     .max_operands = 3,
     .exec = run_backfill,

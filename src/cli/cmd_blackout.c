@@ -1,9 +1,7 @@
 /* pgrab blackout: lists windows in which nothing is started; adds or removes one. */
-#include <stddef.h>
 #include <string.h>
 
 #include "cli/commands.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -98,8 +96,7 @@ const struct command cmd_blackout = {
 	"is\n"
 	"listed as over for a month, because how late tasks are counts from its end; removed again, it is "
 	"gone.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .max_operands = 2,
     .exec = run_blackout,
 };

@@ -1,10 +1,8 @@
 /* pgrab executor list, pgrab strategy list: what is built in.  They ask no database. */
 #include <cjson/cJSON.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/text.h"
 #include "exec/exec.h"
 #include "strategy/host.h"
 

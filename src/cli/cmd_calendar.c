@@ -1,10 +1,7 @@
 /* pgrab calendar: lists calendars and their days; creates, changes or deletes one. */
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -102,8 +99,7 @@ const struct command cmd_calendar = {
 	"  pgrab calendar office --close 2026-12-24..2026-12-31 --note 'between the years'\n"
 	"  pgrab calendar office --open 2027-01-09 --note 'stocktaking'\n"
 	"For holidays from a file see pgrab import ics. Tasks that use it are planned again at once.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .max_operands = 1,
     .exec = run_calendar,
 };

@@ -1,10 +1,5 @@
 /* pgrab chains */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "cli/commands.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -40,8 +35,7 @@ const struct command cmd_chains = {
     .usage = "[TASK] [OPTIONS]",
     .summary = "draw chains as trees: all of them, or that of one task",
     .details = "The view pgrab.chains. Their runs: select * from pgrab.chain_runs.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .max_operands = 1,
     .exec = run_chains,
 };

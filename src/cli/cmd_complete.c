@@ -5,14 +5,11 @@
  * A person waits with a finger on the Tab key: when the database cannot be reached, or does not answer at
  * once, it offers nothing and reports nothing.
  */
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
 #include "core/run.h"
-#include "db/report.h"
 
 #define PATIENCE_US 1000000
 

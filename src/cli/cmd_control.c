@@ -2,22 +2,19 @@
  * pgrab pause, resume, cancel, retry, run-now, skip-next, delete, undelete, seal: the functions of the same
  * names.  A task is named by its id, its key or its name.
  */
-#include <stddef.h>
-
 #include "cli/commands.h"
 
 #define TASKS_MAX 100 /* operands a command may have; for more, use SQL */
 #define NOTHING   "Nothing to do."
 
-struct all_options {
+struct options {
 	struct cli_common common;
 	bool all;
 };
 
 static const struct option_key all_keys[] = {
     CLI_COMMON_ROWS,
-    {"all", 'a', OPTION_FLAG, offsetof(struct all_options, all), NULL,
-	"the switch for all tasks, on all nodes"},
+    CLI_FLAG_ROW(all, 'a', "the switch for all tasks, on all nodes"),
     CLI_LAST_ROW,
 };
 
@@ -37,7 +34,7 @@ run_control(struct cli *c)
 static int
 run_or_all(struct cli *c)
 {
-	const struct all_options *o = c->options;
+	const struct options *o = c->options;
 
 	if (o->all != (c->n_operands == 0))
 		return cli_usage(
@@ -54,11 +51,11 @@ run_or_all(struct cli *c)
 		.exec = run_control,                                                                         \
 	}
 
-#define ALL_ROW(word, text, none, what)                                                                     \
-	{                                                                                                   \
-		.name = word, .group = GROUP_DO, .usage = "TASK... | --all [OPTIONS]", .summary = what,     \
-		.options = all_keys, .options_size = sizeof(struct all_options), .max_operands = TASKS_MAX, \
-		.sql = text, .nothing = none, .exec = run_or_all,                                           \
+#define ALL_ROW(word, text, none, what)                                                                 \
+	{                                                                                               \
+		.name = word, .group = GROUP_DO, .usage = "TASK... | --all [OPTIONS]", .summary = what, \
+		CLI_OPTIONS(all_keys), .max_operands = TASKS_MAX, .sql = text, .nothing = none,         \
+		.exec = run_or_all,                                                                     \
 	}
 
 const struct command cmd_pause = ALL_ROW("pause", "cli_pause", "Nothing to do: paused already.",

@@ -1,9 +1,5 @@
 /* pgrab diff */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "cli/commands.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -39,8 +35,7 @@ const struct command cmd_diff = {
     .details =
 	"The function pgrab.changes(); it also works for a deleted task. For the definition that a run had:\n"
 	"select pgrab.definition_of(r.task_id, r.version) from pgrab.run r where ...",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .min_operands = 1,
     .max_operands = 1,
     .exec = run_diff,

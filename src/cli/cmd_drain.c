@@ -1,6 +1,4 @@
 /* pgrab drain, undrain: the functions of the same names. */
-#include <stddef.h>
-
 #include "cli/commands.h"
 #include "cli/wait.h"
 
@@ -39,8 +37,7 @@ const struct command cmd_drain = {
     .summary = "let a node take no new tasks; its running tasks go on",
     .details = "It hands back what it has not started, and stays drained, even after a restart, until pgrab\n"
 	       "undrain. One that has died is not reported as missing any more, by pgrab doctor or status.",
-    .options = drain_keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(drain_keys),
     .min_operands = 1,
     .max_operands = 1,
     .exec = run_drain,

@@ -1,7 +1,4 @@
 /* pgrab events */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "cli/commands.h"
 
 struct options {
@@ -39,7 +36,6 @@ const struct command cmd_events = {
     .usage = "[OPTIONS]",
     .summary = "list who did what to tasks, limits and nodes, newest first",
     .details = "The view pgrab.events. For the runs of tasks see pgrab runs.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_events,
 };

@@ -1,8 +1,4 @@
 /* pgrab forecast */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "cli/commands.h"
 
 struct options {
@@ -52,8 +48,7 @@ const struct command cmd_forecast = {
 	       "begins at its time and takes as long as usual. More than the slots: schedules clash.\n"
 	       "A month of it, hours by days: the page /month of pgrab serve, the function pgrab.month().",
     .also = "A month of all schedules: pgrab serve shows it as a picture at /month",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .max_operands = 1,
     .exec = run_forecast,
 };

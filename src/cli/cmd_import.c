@@ -1,7 +1,5 @@
 /* pgrab import: the jobs of another scheduler as a file for pgrab apply, printed or applied. */
 #include <search.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/file.h"
 #include "cli/import.h"
-#include "db/report.h"
 
 #define ARGS_MOST 1048576
 #define FILE_MOST 240000000 /* of tasks as text; the database takes 268435455 as JSON, a bit longer */
@@ -358,8 +355,7 @@ const struct command cmd_import = {
 	"  pgrab import ics holidays.ics --calendar office --apply\n"
 	"Jobs that have no counterpart are left out and named, and the exit status is 1. Nodes need --allow\n"
 	"shell (and exec, if it sets SHELL) for a crontab, --allow exec for units. See docs/moving.md.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .min_operands = 2,
     .max_operands = 2,
     .exec = run_import,

@@ -1,7 +1,4 @@
 /* pgrab late, pgrab failing: what a person looks at first. */
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "cli/all.h"
 #include "cli/commands.h"
 
@@ -44,8 +41,7 @@ const struct command cmd_late = {
     .usage = "[OPTIONS]",
     .summary = "list the tasks that are due and not started, the oldest first, and why",
     .details = "The view pgrab.late.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_late,
 };
 
@@ -55,7 +51,6 @@ const struct command cmd_failing = {
     .usage = "[OPTIONS]",
     .summary = "list the tasks whose last fire did not succeed, and since when",
     .details = "The view pgrab.failing.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_failing,
 };

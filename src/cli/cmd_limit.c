@@ -1,8 +1,5 @@
 /* pgrab limit: lists limits; creates, changes or deletes one. */
-#include <stddef.h>
-
 #include "cli/commands.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -59,8 +56,7 @@ const struct command cmd_limit = {
 	       "  pgrab limit api --max-running 5 --per-second 2\n"
 	       "  pgrab limit 'tenant:*' --max-running 2 --break-after 5\n"
 	       "The second is a limit of its own for each key that begins with tenant:.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .max_operands = 1,
     .exec = run_limit,
 };

@@ -4,14 +4,11 @@
  */
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/outbuf.h"
 #include "cli/commands.h"
-#include "cli/text.h"
-#include "db/report.h"
 
 #define FIRST_MS  50
 #define MOST_MS   500
@@ -255,8 +252,7 @@ const struct command cmd_logs = {
     .details =
 	"The output of a run in progress comes from its node, that of an ended one from the history. At\n"
 	"most 64 KiB are kept, the head and the tail. In psql: select pgrab.output(ID).",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .min_operands = 1,
     .max_operands = 1,
     .exec = run_logs,

@@ -35,8 +35,7 @@ const struct command cmd_mcp = {
 	"Its tools are those of the HTTP API that read: overview, doctor, tasks, task, explain, history,\n"
 	"output, late, failing, nodes, forecast. They see what the role of the connection sees. An\n"
 	"answer is at most 256 KiB long. See docs/http.md.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .in_utc = true,
     .exec = run_mcp,
 };

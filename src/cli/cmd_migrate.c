@@ -1,11 +1,9 @@
 /* pgrab migrate */
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "db/migrate.h"
-#include "db/report.h"
 #include "db/schema.h"
 
 /* An index over a large table takes its time. */
@@ -164,7 +162,6 @@ const struct command cmd_migrate = {
 	"Each migration is one transaction. You can run it at any time, even twice at once and while nodes\n"
 	"are running. It needs CREATE on the database the first time, and later the role that owns the\n"
 	"schema.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_migrate,
 };

@@ -1,11 +1,7 @@
 /* pgrab next: asks the database's calendar, which the nodes use too. */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -62,8 +58,7 @@ const struct command cmd_next = {
 	       "  pgrab next '30 2 * * *' --timezone Europe/Berlin --after 2026-03-27 --count 3\n"
 	       "Where there is room for it: the page /month of pgrab serve, the function pgrab.month().",
     .also = "A month of all schedules: pgrab serve shows it as a picture at /month",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .min_operands = 1,
     .max_operands = 1,
     .in_utc = true,

@@ -1,9 +1,6 @@
 /* pgrab nodes */
-#include <stddef.h>
-
 #include "cli/all.h"
 #include "cli/commands.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -56,8 +53,7 @@ const struct command cmd_nodes = {
     .details = "The view pgrab.nodes. busy is slots in use/slots at the last heartbeat; shards is the number "
 	       "owned, of\n"
 	       "1024; pgrab.ownership says which.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .max_operands = 1,
     .exec = run_nodes,
 };

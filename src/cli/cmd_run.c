@@ -1,5 +1,4 @@
 /* pgrab run */
-#include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 

@@ -1,10 +1,6 @@
 /* pgrab runs */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "cli/commands.h"
 #include "core/run.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -58,7 +54,6 @@ const struct command cmd_runs = {
     .summary = "list attempts that have ended, newest first",
     .details = "The view pgrab.history. For the output of a run see pgrab show TASK. What ran at three:\n"
 	       "pgrab runs --started-since '2026-11-23 03:00' --started-until '2026-11-23 03:05'",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_runs,
 };

@@ -1,12 +1,10 @@
 /* pgrab show */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
 #include "cli/spark.h"
 #include "cli/table.h"
-#include "db/report.h"
 
 #define SPARK_COLUMNS 60
 

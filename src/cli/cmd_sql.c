@@ -1,9 +1,5 @@
 /* pgrab sql */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "cli/commands.h"
-#include "cli/text.h"
 #include "db/migrate.h"
 #include "db/schema.h"
 
@@ -46,7 +42,6 @@ const struct command cmd_sql = {
     .usage = "[--from N | --roles] [--schema NAME]",
     .summary = "print what migrate would do, for another migration tool",
     .details = "Apply it in one transaction: pgrab sql | psql -1 -v ON_ERROR_STOP=1",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_sql,
 };

@@ -1,12 +1,8 @@
 /* pgrab status */
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/all.h"
 #include "cli/commands.h"
-#include "cli/text.h"
-#include "db/report.h"
 #include "db/schema.h"
 
 #define ATTENTION_MAX 40
@@ -125,7 +121,6 @@ const struct command cmd_status = {
     .summary = "show the cluster in a few lines, and what needs attention",
     .details = "The view pgrab.overview; late tasks by reason, nodes that died, are silent or slow,\n"
 	       "tasks that fail, are overdue or wait for a signal.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_status,
 };

@@ -1,9 +1,5 @@
 /* pgrab tasks */
-#include <stddef.h>
-#include <stdint.h>
-
 #include "cli/commands.h"
-#include "db/report.h"
 
 struct options {
 	struct cli_common common;
@@ -45,7 +41,6 @@ const struct command cmd_tasks = {
     .usage = "[OPTIONS]",
     .summary = "list tasks, first live ones, then finished ones, newest first",
     .details = "The view pgrab.tasks. Finished tasks are listed until their retention is over.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_tasks,
 };

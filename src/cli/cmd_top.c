@@ -4,9 +4,6 @@
  * The main thread has the terminal; a reader thread has the database.  Frames follow each other at the
  * interval, but a slow database gets as long a rest as its answer took.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -301,7 +298,6 @@ const struct command cmd_top = {
 	"count followed by + is a lower bound. Rates are computed from the nodes' counters over the last\n"
 	"frames. While the database is away it says so and waits.",
     .in_utc = true,
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .exec = run_top,
 };

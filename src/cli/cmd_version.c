@@ -1,6 +1,4 @@
 /* pgrab version */
-#include <stdio.h>
-
 #include "base/version.h"
 #include "cli/commands.h"
 

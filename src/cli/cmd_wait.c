@@ -5,14 +5,11 @@
 #include "cli/wait.h"
 
 #include <poll.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "cli/commands.h"
-#include "cli/text.h"
-#include "db/report.h"
 
 #define FIRST_MS 50
 #define MOST_MS  500
@@ -119,8 +116,7 @@ const struct command cmd_wait = {
     .usage = "TASK [OPTIONS]",
     .summary = "wait until the current fire of a task is over; exit status 0 if it succeeded",
     .details = "Retries are part of the fire. For a schedule it is the next fire that ends.",
-    .options = keys,
-    .options_size = sizeof(struct options),
+    CLI_OPTIONS(keys),
     .min_operands = 1,
     .max_operands = 1,
     .exec = run_wait,

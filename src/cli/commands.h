@@ -1,9 +1,11 @@
 /*
- * The rows of the command table, one per cmd_*.c.
+ * The rows of the command table, one per cmd_*.c, and what most of them include.
  */
 #pragma once
 
 #include "cli/cli.h"
+#include "cli/text.h"
+#include "db/report.h"
 
 extern const struct command cmd_backfill;
 extern const struct command cmd_add, cmd_edit;     /* in cmd_add.c */

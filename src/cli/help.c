@@ -1,11 +1,8 @@
 /* The help, made from the table of commands. */
-#include <stdio.h>
 #include <string.h>
 
-#include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/manual.h"
-#include "cli/text.h"
 #include "node/settings/settings.h"
 
 static const char *const group_titles[GROUP__COUNT] = {[GROUP_SETUP] = "Setting up and running",

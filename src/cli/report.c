@@ -1,12 +1,9 @@
 /* Errors: what was being done, what went wrong, what to do about it.  Never with a password. */
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/text.h"
 #include "db/fault.h"
 #include "db/migrate.h"
 #include "db/schema.h"
