@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/thread.h"
 #include "cli/table.h"
@@ -184,28 +183,31 @@ all_away(const struct all *a)
 	return a->away.len == 0 ? "" : a->away.data;
 }
 
+void
+all_array(struct buf *out, const PGresult *r)
+{
+	buf_addc(out, '[');
+	for (int row = 0; r != NULL && row < PQntuples(r); row++)
+		buf_addf(out, "%s%s", row > 0 ? ", \n " : "", db_text(r, row, 0));
+	buf_addc(out, ']');
+}
+
 static void
 print(const PGresult *r, bool json, const char *nothing)
 {
 	struct screen screen = screen_look();
-	struct buf out = {0};
-	int n = r == NULL ? 0 : PQntuples(r);
+	AUTO_BUF struct buf out = {0};
 
-	if (json) {
-		buf_addc(&out, '[');
-		for (int row = 0; row < n; row++) {
-			buf_adds(&out, row > 0 ? ", \n " : "");
-			text_json(&out, db_text(r, row, 0));
-			if (out.len > 0 && out.data[out.len - 1] == '\n')
-				out.data[--out.len] = '\0';
-		}
-		buf_adds(&out, "]\n");
-	} else if (n == 0) {
+	if (json)
+		all_array(&out, r);
+	else if (PQntuples(r) == 0)
 		buf_addf(&out, "%s\n", nothing);
-	} else {
+	else
 		table_print(&out, r, &screen);
-	}
-	text_put(&out);
+	if (json)
+		text_put_json(buf_str(&out));
+	else
+		text_put(&out);
 }
 
 int

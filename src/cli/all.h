@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/buf.h"
 #include "cli/cli.h"
 
 /* Of the command's own struct options. */
@@ -24,6 +25,9 @@ void all_close(struct all **a);
 /* What a text of src/db/sql says in each of them, with the name of the database in a first column, for the
  * caller to PQclear.  NULL: none of them answers.  json: one column, an object for each row. */
 PGresult *all_ask(struct all *a, const char *sql, int n_params, const char *const *params, bool json);
+
+/* Its rows as a JSON array, "[]" for NULL. */
+void all_array(struct buf *out, const PGresult *r);
 
 /* What is away, "etl: could not connect ...; "; "": nothing is. */
 const char *all_away(const struct all *a);

@@ -148,15 +148,33 @@ cli_time(const char *given, struct cli_time *t)
 }
 
 int
+cli_rows(struct cli *c, const char *sql, int n_params, const char *const *params, PGresult **out)
+{
+	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), sql, n_params, params, out, &c->err);
+
+	return rc == RC_OK ? CLI_DONE : cli_fail(c, rc, NULL);
+}
+
+int
+cli_found(struct cli *c, const char *sql, const char *what, const char *name)
+{
+	AUTO_CLEAR PGresult *r = NULL;
+	int code = cli_rows(c, sql, 1, &name, &r);
+
+	if (code == CLI_DONE && PQntuples(r) == 0)
+		code = cli_absent(c, "there is no %s \"%.100s\"", what, name);
+	return code;
+}
+
+int
 cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE])
 {
 	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_id", 1, &text, &r, &c->err);
+	int code = cli_rows(c, "cli_id", 1, &text, &r);
 
-	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	snprintf(id, CLI_ID_SIZE, "%s", db_text(r, 0, 0));
-	return CLI_DONE;
+	if (code == CLI_DONE)
+		snprintf(id, CLI_ID_SIZE, "%s", db_text(r, 0, 0));
+	return code;
 }
 
 /*

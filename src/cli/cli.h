@@ -146,6 +146,18 @@ int cli_absent(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE]);
 
 /*
+ * The rows of a text of src/db/sql, for the caller to PQclear.  Returns CLI_DONE, or the code of what it has
+ * reported.
+ */
+int cli_rows(struct cli *c, const char *sql, int n_params, const char *const *params, PGresult **out);
+
+/*
+ * The same for a text that finds or deletes the `what` of this name, its parameter: when it has no row, that
+ * there is none is reported.
+ */
+int cli_found(struct cli *c, const char *sql, const char *what, const char *name);
+
+/*
  * Runs a text of src/db/sql and prints its rows: a table, or with --json an array.  `nothing` is printed
  * instead of an empty table.
  */

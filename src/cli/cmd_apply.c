@@ -62,20 +62,16 @@ cli_apply(struct cli *c, const char *text, const char *source, bool prune)
 {
 	struct db *db = cli_db(c, CLI_DEADLINE_US);
 	const char *first = text + strspn(text, " \t\r\n"), *params[] = {text, source, prune ? "t" : "f"};
-	PGresult *r = NULL;
 	enum rc rc = db_script(db, "begin", &c->err);
 
 	if (rc == RC_OK)
-		rc = report_rows(db, "cli_apply_before", 0, NULL, &r, &c->err);
-	PQclear(r);
-	r = NULL;
+		rc = report_rows(db, "cli_apply_before", 0, NULL, NULL, &c->err);
 	if (rc == RC_OK)
 		PQsetNoticeReceiver(db_conn(db), print_notice, c);
 	if (rc == RC_OK && (*first == '{' || *first == '['))
-		rc = report_rows(db, "cli_apply_json", 3, params, &r, &c->err);
+		rc = report_rows(db, "cli_apply_json", 3, params, NULL, &c->err);
 	else if (rc == RC_OK)
 		rc = db_script(db, text, &c->err);
-	PQclear(r);
 	return rc;
 }
 
@@ -138,12 +134,11 @@ run_export(struct cli *c)
 	const struct options *o = c->options;
 	const char *params[] = {o->source};
 	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_export", 1, params, &r, &c->err);
+	int code = cli_rows(c, "cli_export", 1, params, &r);
 
-	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	text_put_json(db_text(r, 0, 0));
-	return CLI_DONE;
+	if (code == CLI_DONE)
+		text_put_json(db_text(r, 0, 0));
+	return code;
 }
 
 const struct command cmd_export = {

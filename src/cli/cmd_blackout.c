@@ -32,36 +32,25 @@ add(struct cli *c, const struct options *o)
 	const char *params[] = {o->name, c->operands[1], o->schedule, o->from, o->timezone, o->task_like,
 	    o->source, o->owner, o->skip ? "skip" : "hold", o->note};
 	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc;
 	int code;
 
 	if (o->from != NULL && o->schedule != NULL)
 		return cli_usage(c->cmd, "--from and --schedule exclude each other");
 	if (o->from != NULL && o->timezone != NULL)
 		return cli_usage(c->cmd, "--timezone is of the schedule; write --from 'TIME ZONE'");
-	rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_blackout_add", 10, params, &r, &c->err);
-	if (rc == RC_OK) {
-		const char *name = PQgetvalue(r, 0, 0);
-
-		code = cli_list(c, "cli_blackouts", 1, &name, "");
-	} else {
-		code = cli_fail(c, rc, NULL);
-	}
-	return code;
+	code = cli_rows(c, "cli_blackout_add", 10, params, &r);
+	if (code != CLI_DONE)
+		return code;
+	params[0] = db_text(r, 0, 0);
+	return cli_list(c, "cli_blackouts", 1, params, "");
 }
 
 static int
 drop(struct cli *c)
 {
-	const char *params[] = {c->operands[1]};
-	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_blackout_remove", 1, params, &r, &c->err);
-	int n = rc == RC_OK ? PQntuples(r) : 0;
+	int code = cli_found(c, "cli_blackout_remove", "blackout", c->operands[1]);
 
-	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	return n > 0 ? cli_list(c, "cli_blackouts", 1, params, "It is gone.")
-		     : cli_absent(c, "there is no blackout \"%.100s\"", params[0]);
+	return code == CLI_DONE ? cli_list(c, "cli_blackouts", 1, &c->operands[1], "It is gone.") : code;
 }
 
 static int

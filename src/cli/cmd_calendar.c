@@ -49,19 +49,6 @@ set(struct cli *c, const struct options *o)
 	return rc;
 }
 
-/* Returns CLI_DONE when there is such a calendar, or was until it was deleted. */
-static int
-find(struct cli *c, const char *sql)
-{
-	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), sql, 1, c->operands, &r, &c->err);
-	int n = rc == RC_OK ? PQntuples(r) : 0;
-
-	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	return n > 0 ? CLI_DONE : cli_absent(c, "there is no calendar \"%.100s\"", c->operands[0]);
-}
-
 static int
 run_calendar(struct cli *c)
 {
@@ -77,12 +64,12 @@ run_calendar(struct cli *c)
 	if (o->note != NULL && o->close == NULL && o->open == NULL)
 		return cli_usage(c->cmd, "--note needs --close or --open");
 	if (o->delete) {
-		code = find(c, "cli_calendar_delete");
+		code = cli_found(c, "cli_calendar_delete", "calendar", c->operands[0]);
 		return code == CLI_DONE ? cli_list(c, "cli_calendars", 1, c->operands, "It is gone.") : code;
 	}
 	if (sets && (rc = set(c, o)) != RC_OK)
 		return cli_fail(c, rc, NULL);
-	code = find(c, "cli_calendars");
+	code = cli_found(c, "cli_calendars", "calendar", c->operands[0]);
 	return code != CLI_DONE ? code
 				: cli_list(c, "cli_calendar_days", 1, c->operands,
 				      "from today on, every day is as its weekday says");

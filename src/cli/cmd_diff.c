@@ -21,10 +21,9 @@ run_diff(struct cli *c)
 	struct cli_time since;
 	const char *params[] = {c->operands[0], cli_time(o->since, &since)};
 	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_diff_nothing", 2, params, &r, &c->err);
+	int code = cli_rows(c, "cli_diff_nothing", 2, params, &r);
 
-	return rc == RC_OK ? cli_list_some(c, "cli_diff", 2, params, o->limit, db_text(r, 0, 0))
-			   : cli_fail(c, rc, NULL);
+	return code == CLI_DONE ? cli_list_some(c, "cli_diff", 2, params, o->limit, db_text(r, 0, 0)) : code;
 }
 
 const struct command cmd_diff = {

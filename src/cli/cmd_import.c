@@ -50,31 +50,17 @@ static const struct {
     {"ics", import_ics},
 };
 
-static void
-say(const char *what, const char *verb, const char *text)
-{
-	AUTO_BUF struct buf line = {0};
-
-	buf_adds(&line, "pgrab import: ");
-	text_line(&line, what);
-	buf_adds(&line, verb);
-	text_line(&line, text);
-	buf_addc(&line, '\n');
-	fputs(buf_str(&line), stderr);
-}
-
 void
 import_leave_out(struct import *m, const char *what, const char *why)
 {
-	say(what, " is left out: ", why);
+	(void)cli_failed(m->c, "%s is left out: %s", what, why);
 	m->left_out++;
 }
 
 void
 import_note(struct import *m, const char *what, const char *note)
 {
-	(void)m;
-	say(what, ": ", note);
+	(void)cli_failed(m->c, "%s: %s", what, note);
 }
 
 /* A key, and the number that the next one like it tries: 50,000 lines may have the same command. */

@@ -25,24 +25,18 @@ run_limit(struct cli *c)
 {
 	const struct options *o = c->options;
 	const char *params[] = {c->operands[0], o->max_running, o->per_second, o->break_after, o->break_for};
-	struct db *db = cli_db(c, CLI_DEADLINE_US);
 	bool set =
 	    o->max_running != NULL || o->per_second != NULL || o->break_after != NULL || o->break_for != NULL;
-	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = RC_OK;
-	int gone;
+	int code = CLI_DONE;
 
 	if ((set || o->delete) && params[0] == NULL)
 		return cli_usage(c->cmd, "which limit? pgrab limit KEY [OPTIONS]");
 	if (set)
-		rc = report_rows(db, "cli_limit_set", 5, params, &r, &c->err);
+		code = cli_rows(c, "cli_limit_set", 5, params, NULL);
 	else if (o->delete)
-		rc = report_rows(db, "cli_limit_delete", 1, params, &r, &c->err);
-	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	gone = r == NULL ? 0 : PQntuples(r);
-	if (o->delete &&gone == 0)
-		return cli_absent(c, "there is no limit \"%.100s\"", params[0]);
+		code = cli_found(c, "cli_limit_delete", "limit", params[0]);
+	if (code != CLI_DONE)
+		return code;
 	return cli_list(c, "cli_limits", 1, params, o->delete ? "It is gone." : SAYS_NO_LIMITS);
 }
 

@@ -114,14 +114,11 @@ static int
 ended(struct logs *l)
 {
 	const char *outcome = column(l, "outcome"), *error = column(l, "error");
-	AUTO_BUF struct buf line = {0};
 
 	if (!l->follow || strcmp(outcome, "succeeded") == 0)
 		return CLI_DONE;
-	text_line(&line, error);
-	fprintf(stderr, "pgrab logs: attempt %s %s%s%s\n", column(l, "attempt"), outcome,
-	    line.len > 0 ? ": " : "", buf_str(&line));
-	return CLI_FAILED;
+	return cli_failed(
+	    l->c, "attempt %s %s%s%s", column(l, "attempt"), outcome, *error != '\0' ? ": " : "", error);
 }
 
 /* True: the node should answer, and does not. */
@@ -139,13 +136,12 @@ silent(struct logs *l)
 	return now - l->asked_us > ANSWER_US;
 }
 
-#define SILENT "node %s has not shown for %d s what the run prints; `pgrab nodes` shows its state"
-
 static int
-not_answered(struct logs *l)
+say_silent(const struct logs *l)
 {
-	print_new(l);
-	return cli_failed(l->c, SILENT, column(l, "node"), (int)(ANSWER_US / US_PER_S));
+	return cli_failed(l->c,
+	    "node %s has not shown for %d s what the run prints; `pgrab nodes` shows its state",
+	    column(l, "node"), (int)(ANSWER_US / US_PER_S));
 }
 
 /* The exit code after a look; -1: look again. */
@@ -164,10 +160,12 @@ judge(struct logs *l, bool first)
 		return ended(l);
 	}
 	is_silent = silent(l);
-	if (is_silent && !l->follow)
-		return not_answered(l);
+	if (is_silent && !l->follow) {
+		print_new(l);
+		return say_silent(l);
+	}
 	if (is_silent && !l->said_silent)
-		fprintf(stderr, "pgrab logs: " SILENT "\n", column(l, "node"), (int)(ANSWER_US / US_PER_S));
+		(void)say_silent(l);
 	l->said_silent = l->said_silent || is_silent;
 	if (first || is(l, "pending"))
 		return -1;

@@ -21,13 +21,10 @@ static int
 check(struct cli *c, const char *name)
 {
 	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_nodes_alive", 1, &name, &r, &c->err);
-	bool alive = rc == RC_OK && db_bool(r, 0, 0);
+	int code = cli_rows(c, "cli_nodes_alive", 1, &name, &r);
 
-	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	if (alive)
-		return CLI_DONE;
+	if (code != CLI_DONE || db_bool(r, 0, 0))
+		return code;
 	return name == NULL ? cli_failed(c, "no node is alive") : cli_failed(c, "node %s is not alive", name);
 }
 

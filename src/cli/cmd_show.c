@@ -20,15 +20,20 @@ show_json(struct cli *c, const char *const *params)
 	return CLI_DONE;
 }
 
-static void
-print_rows(struct buf *out, const PGresult *rows)
+/* A table, unless it has no rows; *n_out: how many. */
+static enum rc
+print_table(struct cli *c, struct buf *out, const char *sql, const char *param, int *n_out)
 {
 	struct screen screen = screen_look();
+	AUTO_CLEAR PGresult *rows = NULL;
+	enum rc rc = report_rows(c->db, sql, 1, &param, &rows, &c->err);
 
-	if (PQntuples(rows) == 0)
-		return;
-	buf_addc(out, '\n');
-	table_print(out, rows, &screen);
+	*n_out = rc == RC_OK ? PQntuples(rows) : 0;
+	if (*n_out > 0) {
+		buf_addc(out, '\n');
+		table_print(out, rows, &screen);
+	}
+	return rc;
 }
 
 /* The text of a field, or NULL. */
@@ -66,30 +71,6 @@ print_before(struct buf *out, const PGresult *fields, int shown)
 		    field(fields, "id"));
 }
 
-/* Prints nothing for a task in no chain: the array is empty. */
-static enum rc
-print_chain(struct cli *c, struct buf *out, const PGresult *fields)
-{
-	const char *params[] = {field(fields, "chain")};
-	AUTO_CLEAR PGresult *links = NULL;
-	enum rc rc = report_rows(c->db, "cli_show_chain", 1, params, &links, &c->err);
-
-	if (rc == RC_OK)
-		print_rows(out, links);
-	return rc;
-}
-
-static enum rc
-print_steps(struct cli *c, struct buf *out, const char *const *params)
-{
-	AUTO_CLEAR PGresult *steps = NULL;
-	enum rc rc = report_rows(c->db, "cli_show_steps", 1, params, &steps, &c->err);
-
-	if (rc == RC_OK)
-		print_rows(out, steps);
-	return rc;
-}
-
 /* A line of the last runs, the newest at the right. */
 static void
 print_spark(struct buf *out, const PGresult *runs, const char *column, const char *label)
@@ -117,26 +98,25 @@ print_sparks(struct cli *c, struct buf *out, const char *id)
 }
 
 static enum rc
-print_parts(struct cli *c, struct buf *out, const char *const *params, const PGresult *fields)
+print_parts(struct cli *c, struct buf *out, const char *id, const PGresult *fields)
 {
 	static const char *const skip[] = {"output", "attempts", "chain", "steps", NULL};
-	AUTO_CLEAR PGresult *runs = NULL;
 	enum rc rc;
+	int n;
 
 	fields_print(out, fields, skip);
-	rc = print_chain(c, out, fields);
+	/* Of a task in no chain the array is empty. */
+	rc = print_table(c, out, "cli_show_chain", field(fields, "chain"), &n);
 	if (rc == RC_OK)
-		rc = print_steps(c, out, params);
+		rc = print_table(c, out, "cli_show_steps", id, &n);
 	if (rc == RC_OK)
-		rc = report_rows(c->db, "cli_show_runs", 1, params, &runs, &c->err);
+		rc = print_table(c, out, "cli_show_runs", id, &n);
 	if (rc == RC_OK) {
-		print_rows(out, runs);
-		print_before(out, fields, PQntuples(runs));
-		rc = print_sparks(c, out, params[0]);
+		print_before(out, fields, n);
+		rc = print_sparks(c, out, id);
 	}
-	if (rc == RC_OK) {
+	if (rc == RC_OK)
 		print_output(out, fields);
-	}
 	return rc;
 }
 
@@ -149,7 +129,7 @@ show_text(struct cli *c, const char *const *params)
 	enum rc rc = report_fields(c->db, "cli_show", 1, params, &fields, &c->err);
 
 	if (rc == RC_OK)
-		rc = print_parts(c, &out, params, fields);
+		rc = print_parts(c, &out, params[0], fields);
 	if (rc == RC_OK)
 		fputs(buf_str(&out), stdout);
 	else

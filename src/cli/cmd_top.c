@@ -59,27 +59,18 @@ struct top {
 /* ---- one frame */
 
 static void
-put_array(struct buf *out, const char *name, const PGresult *r)
-{
-	buf_addf(out, "\"%s\":[", name);
-	for (int row = 0; r != NULL && row < PQntuples(r); row++)
-		buf_addf(out, "%s%s", row > 0 ? ",\n " : "", db_text(r, row, 0));
-	buf_addc(out, ']');
-}
-
-static void
 print_all(const struct top_data *d)
 {
 	AUTO_BUF struct buf all = {0};
 
-	buf_addc(&all, '{');
-	put_array(&all, "overview", d->overview);
-	buf_adds(&all, ",\n");
-	put_array(&all, "nodes", d->nodes);
-	buf_adds(&all, ",\n");
-	put_array(&all, "running", d->running);
-	buf_adds(&all, ",\n");
-	put_array(&all, "late", d->late);
+	buf_adds(&all, "{\"overview\":");
+	all_array(&all, d->overview);
+	buf_adds(&all, ",\n\"nodes\":");
+	all_array(&all, d->nodes);
+	buf_adds(&all, ",\n\"running\":");
+	all_array(&all, d->running);
+	buf_adds(&all, ",\n\"late\":");
+	all_array(&all, d->late);
 	buf_addc(&all, '}');
 	text_put_json(buf_str(&all));
 }

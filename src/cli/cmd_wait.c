@@ -22,14 +22,13 @@ cli_wait(struct cli *c, struct cli_wait *w)
 
 	for (;;) {
 		int64_t left_ms = (until_us - clock_mono_us()) / 1000;
-		enum rc rc;
+		int code;
 
 		PQclear(w->result);
 		w->result = NULL;
-		rc = report_rows(
-		    cli_db(c, CLI_DEADLINE_US), w->sql, w->n_params, w->params, &w->result, &c->err);
-		if (rc != RC_OK)
-			return cli_fail(c, rc, NULL);
+		code = cli_rows(c, w->sql, w->n_params, w->params, &w->result);
+		if (code != CLI_DONE)
+			return code;
 		if (PQntuples(w->result) == 0 || db_bool(w->result, 0, PQfnumber(w->result, "over")))
 			return CLI_DONE;
 		if (left_ms <= 0)

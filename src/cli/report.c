@@ -1,5 +1,6 @@
 /* Errors: what was being done, what went wrong, what to do about it.  Never with a password. */
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -35,10 +36,12 @@ PRINTF_LIKE(2, 0)
 static void
 complain_v(const struct command *cmd, const char *fmt, va_list ap)
 {
-	char text[512];
+	char *text = NULL;
 
-	vsnprintf(text, sizeof text, fmt, ap);
+	if (vasprintf(&text, fmt, ap) < 0)
+		abort(); /* no memory: as xmalloc does */
 	complain(cmd, text);
+	free(text);
 }
 
 int
