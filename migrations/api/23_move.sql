@@ -100,12 +100,12 @@ values
 insert into pgrab_internal.transition (event, was, becomes, alone, gone, quiet, says)
 select e.event, s.status, case when e.event in ('pause', 'resume') and s.status = 'claimed' then 'scheduled'
     when e.event = 'delete' then 'cancelled' else s.status end, true, e.event in ('leave', 'delete'),
-  e.event in ('pause', 'leave', 'delete'), e.says
+  e.event in ('pause', 'leave', 'delete') or s.status = 'running', e.says
 from (values ('edit', 'a person edits it'), ('pause', 'a person pauses it'),
     ('resume', 'a person resumes it'), ('leave', 'its chain is over'),
     ('delete', 'a person deletes it')) e(event, says)
   cross join unnest('{waiting,scheduled,claimed,running,parked,done,cancelled,skipped}'::text[]) s(status)
-where s.status <> 'running' or e.event = 'delete';
+where s.status <> 'running' or e.event in ('pause', 'resume', 'delete');
 
 -- due_at, if null: fire_at with the task's jitter, when that is given; otherwise as it is.  settled and the
 -- others: see pgrab.task.  line: for which it waits in line now.  run: what the history is to say; its
@@ -273,6 +273,8 @@ begin
         or (m.run).outcome = 'timed_out' or m.event in ('succeed', 'park'))
         then (m.run).outcome end as outcome,
       w.becomes = 'waiting' and x.becomes = 'scheduled' as asks,
+      m.event = 'await' or m.event in ('pause', 'resume')
+        and pgrab_internal.under_way(o.status, o.incarnation) as stays,
       num_nonnulls(o.wait_for, o.steps) > 0 and (w.over or m.event in ('next', 'again')) as fresh,
       case when (m.run).outcome is not null and m.event <> 'shelve' then pgrab_internal.noted(
         row(o.*)::pgrab_internal.task, m.run, h.chain_id, case when w.over then w.becomes end) end as note
@@ -300,20 +302,22 @@ begin
     update pgrab.task t
     set status = d.becomes, paused = pgrab_internal.move_paused(t.paused, d.event),
       line = d.stands,
-      due_at = case when d.becomes = 'scheduled' and d.stands is null
+      due_at = case when d.becomes = 'running' then t.due_at when d.becomes = 'scheduled' and d.stands is null
           and not pgrab_internal.move_paused(t.paused, d.event)
         then pgrab_internal.move_due(t.id, d.event, d.due_at, t.due_at, t.fire_at, d.fire_at, t.jitter) end,
+      chain = case when d.event <> 'part' then t.chain end,
       fire_at = coalesce(d.fire_at, t.fire_at), run_at = coalesce(d.run_at, t.run_at),
       attempt = coalesce(d.attempt, t.attempt), fires = coalesce(d.fires, t.fires),
-      settled = coalesce(d.settled, t.settled), met = coalesce(d.met, t.met),
+      settled = coalesce(d.settled, t.settled),
+      met = case when d.event <> 'part' then coalesce(d.met, t.met) end,
       steps = case when d.event = 'suspend' then coalesce(t.steps, 0) + 1
         when d.forgets is not true then t.steps end,
-      needs = case when d.event <> 'join' and not pgrab_internal.ended(d.becomes)
+      needs = case when d.event not in ('join', 'part') and not pgrab_internal.ended(d.becomes)
         then coalesce(d.needs, t.needs, case when d.asks and t.chain is not null then 0 end) end,
-      version = t.version + case when d.event <> 'await' then 1 else 0 end,
-      node_id = case when d.event = 'await' then t.node_id end,
-      incarnation = case when d.event = 'await' then t.incarnation end,
-      claimed_at = case when d.event = 'await' then t.claimed_at end,
+      version = t.version + case when d.stays then 0 else 1 end,
+      node_id = case when d.stays then t.node_id end,
+      incarnation = case when d.stays then t.incarnation end,
+      claimed_at = case when d.stays then t.claimed_at end,
       started_at = case when d.event <> 'unstart' then t.started_at end,
       updated_at = case when d.event in ('edit', 'replan', 'pause', 'resume')
         then clock_timestamp() else t.updated_at end,
@@ -421,12 +425,12 @@ declare
 begin
   select array_agg(e.id) filter (where e.gone and e.chain is not null), bool_or(e.tells),
     array_agg(e.id) filter (where e.asks), array_agg(distinct e.outcome) filter (where e.outcome is not null),
-    array_agg(e.id) filter (where e.was = 'running' and e.event <> 'delete'),
-    array_agg(e.version) filter (where e.was = 'running' and e.event <> 'delete'),
-    array_agg(e.incarnation) filter (where e.was = 'running' and e.event <> 'delete'),
-    array_agg(coalesce(e.outcome, e.event)) filter (where e.was = 'running' and e.event <> 'delete')
+    array_agg(e.id) filter (where x.stops), array_agg(e.version) filter (where x.stops),
+    array_agg(e.incarnation) filter (where x.stops),
+    array_agg(coalesce(e.outcome, e.event)) filter (where x.stops)
   into v_left, v_tells, v_asks, v_outcomes, v_ids, v_versions, v_incarnations, v_ends
-  from unnest(p_moved) e;
+  from unnest(p_moved) e cross join lateral (
+    select e.was = 'running' and e.becomes <> 'running' and e.event <> 'delete' as stops) x;
   if v_outcomes is not null then
     perform pgrab_internal.alert(p_moved, v_outcomes, p_node);
   end if;

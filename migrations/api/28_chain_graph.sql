@@ -348,18 +348,6 @@ end $$;
 comment on function pgrab_internal.chain_second_root(bigint) is
   'A second root in a chain with a schedule. Null: there is none, as it should be.';
 
-create or replace function pgrab_internal.link_alone(p_id bigint) returns void
-language plpgsql as $$
-begin
-  perform pgrab_internal.links_begin(array[p_id]);
-  perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version, 'part', p_due_at => t.due_at,
-    p_fire_at => case when pgrab_internal.has_begun(t.attempt, t.steps) then t.fire_at
-      else greatest(t.fire_at, t.run_at) end)])
-  from pgrab.task t where t.id = p_id;
-  update pgrab.task t set chain = null, needs = null, met = null where t.id = p_id;
-end $$;
-comment on function pgrab_internal.link_alone(bigint) is 'Makes a link a task on its own.';
-
 create or replace function pgrab_internal.chain_cut(h pgrab_internal.chain, p_part bigint[]) returns bigint
 language plpgsql as $$
 declare
@@ -402,7 +390,11 @@ begin
   if cardinality(v_part) = 1
     and (t.status in ('scheduled', 'claimed') or not pgrab_internal.takes_part(t.status, t.needs)
       or pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)) then
-    perform pgrab_internal.link_alone(p_id);
+    perform pgrab_internal.links_begin(array[p_id]);
+    perform pgrab_internal.move(array[pgrab_internal.move_to(x.id, x.version, 'part', p_due_at => x.due_at,
+      p_fire_at => case when pgrab_internal.has_begun(x.attempt, x.steps) then x.fire_at
+        else greatest(x.fire_at, x.run_at) end)])
+    from pgrab.task x where x.id = p_id;
   else
     v_new := pgrab_internal.chain_cut(h, v_part);
   end if;

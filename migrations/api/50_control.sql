@@ -50,49 +50,23 @@ end $$;
 comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
   'Refuses a call because of the state that the task is in, and says what would work.';
 
--- A task of which no run is under way is paused by a move, so that the trigger of edits, which checks all of
--- a definition, is not asked: whether a task is paused cannot break anything else.
-create or replace function pgrab_internal.pause_set(p_ids bigint[], p_paused boolean) returns void
+-- By moves, so that the trigger of edits, which checks all of a definition, is not asked: whether a task is
+-- paused cannot break anything else.
+create or replace function pgrab_internal.pause(p_ids bigint[], p_verb text, p_by text)
+returns setof pgrab_internal.task
 language plpgsql as $$
 declare
+  v_ids bigint[];
   v_moves pgrab_internal.move[];
 begin
-  update pgrab.task t set paused = p_paused
-  where t.id = any (p_ids) and t.paused <> p_paused and pgrab_internal.under_way(t.status, t.incarnation);
-  select array_agg(pgrab_internal.move_to(
-    t.id, t.version, case when p_paused then 'pause' else 'resume' end)) into v_moves
-  from pgrab.task t
-  where t.id = any (p_ids) and t.paused <> p_paused
-    and not pgrab_internal.under_way(t.status, t.incarnation);
+  p_ids := pgrab_internal.batch_ids(p_ids, false, p_by);
+  select array_agg(l.id), array_agg(pgrab_internal.move_to(l.id, l.version, p_verb)) into v_ids, v_moves
+  from pgrab_internal.control_lock(p_ids, p_verb, p_by) l where l.paused = (p_verb = 'resume');
   perform pgrab_internal.move(v_moves);
-end $$;
-comment on function pgrab_internal.pause_set(bigint[], boolean) is
-  'Pauses or resumes tasks that the caller has locked; those that are so already are left alone.';
-
-create or replace function pgrab_internal.pause(p_ids bigint[], p_by text) returns setof pgrab_internal.task
-language plpgsql as $$
-declare
-  v_ids bigint[];
-begin
-  p_ids := pgrab_internal.batch_ids(p_ids, false, p_by);
-  v_ids := array(
-    select l.id from pgrab_internal.control_lock(p_ids, 'pause', p_by) l where not l.paused);
-  perform pgrab_internal.pause_set(v_ids, true);
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
-comment on function pgrab_internal.pause(bigint[], text) is 'pgrab.pause() for a caller.';
-
-create or replace function pgrab_internal.resume(p_ids bigint[], p_by text) returns setof pgrab_internal.task
-language plpgsql as $$
-declare
-  v_ids bigint[];
-begin
-  p_ids := pgrab_internal.batch_ids(p_ids, false, p_by);
-  v_ids := array(select l.id from pgrab_internal.control_lock(p_ids, 'resume', p_by) l where l.paused);
-  perform pgrab_internal.pause_set(v_ids, false);
-  return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
-end $$;
-comment on function pgrab_internal.resume(bigint[], text) is 'pgrab.resume() for a caller.';
+comment on function pgrab_internal.pause(bigint[], text, text) is
+  'pgrab.pause() and pgrab.resume() for a caller.';
 
 create or replace function pgrab_internal.retry_check(t pgrab_internal.task) returns void
 language plpgsql as $$

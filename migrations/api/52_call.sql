@@ -10,8 +10,7 @@ begin
       hint = 'One call takes at most 500000. Or update pgrab.task: update ... set paused = true where ...';
   end if;
   case p_verb
-    when 'pause' then return query select * from pgrab_internal.pause(p_ids, p_by);
-    when 'resume' then return query select * from pgrab_internal.resume(p_ids, p_by);
+    when 'pause', 'resume' then return query select * from pgrab_internal.pause(p_ids, p_verb, p_by);
     when 'retry' then return query select * from pgrab_internal.retry(p_ids, p_by);
     when 'run_now' then return query select * from pgrab_internal.run_now(p_ids, p_by);
     when 'cancel' then return query select * from pgrab_internal.cancel(p_ids, p_by);

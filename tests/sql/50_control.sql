@@ -1,6 +1,6 @@
 -- What a person does to tasks: pause, resume, retry, run_now.
 begin;
-select plan(55);
+select plan(57);
 
 insert into pgrab.task (id, kind, run_at) overriding system value
 select i, 'noop', now() + interval '1 hour' from generate_series(1001, 1005) i;
@@ -55,6 +55,12 @@ select throws_ok('select pgrab.run_now(1005)', '55000', 'task 1005 is running');
 select throws_ok('select pgrab.retry(1005)', '55000', 'task 1005 is running');
 select results_eq('select id, status, version, paused from pgrab.pause(1005)',
   $$values (1005::bigint, 'running', 9::bigint, true)$$, 'pausing a running task leaves its run alone');
+insert into pgrab.cancel_request (task_id, version, incarnation) values (1005, 9, 1);
+select results_eq('select id, node_id, incarnation, paused from pgrab.resume(1005)',
+  'values (1005::bigint, 1::bigint, 1::bigint, false)', 'and so does resuming it');
+select is((select count(*) from pgrab.cancel_request where task_id = 1005), 1::bigint,
+  'a run that was asked to stop still is');
+delete from pgrab.cancel_request;
 
 -- all or nothing
 select throws_ok('select pgrab.run_now(array[1001, 1005])', '55000', 'task 1005 is running');

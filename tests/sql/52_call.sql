@@ -66,7 +66,7 @@ grant execute on all functions in schema pgrab, pgrab_tool to pgrab_test_caller;
 grant insert, select on pgrab_internal.call to pgrab_test_caller;
 set local role pgrab_test_caller;
 select lives_ok('select pgrab.pause(2)', 'whoever may call needs no right on a table');
-select throws_ok('select pgrab_internal.pause(array[2], ''somebody'')', '42501', null,
+select throws_ok('select pgrab_internal.pause(array[2], ''pause'', ''somebody'')', '42501', null,
   'nor gets to what is internal');
 reset role;
 select is((select e.role from pgrab.event e where e.what = 'pause'), 'pgrab_test_caller',
