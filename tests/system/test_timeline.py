@@ -18,7 +18,7 @@ def bars(page, name):
 
 
 def test_a_night_is_drawn_and_its_moments_are_told(db, nodes, serving):
-    nodes.start("n1", workers=2)
+    nodes.start("n1", workers=2, retention="2000d")  # upkeep keeps what is made up
     past(db, "2026-03-01 02:50Z", 1200, "backup" + HOSTILE)
     past(db, "2026-03-01 02:55Z", 900, "vacuum")
     past(db, "2026-03-01 03:10Z", 60, "report", waited=660, outcome="failed")
@@ -72,7 +72,7 @@ def test_a_link_waited_for_its_parents(db, serving):
 
 
 def test_a_moment_says_which_limit_kept_what_and_who_had_it(db, nodes, serving):
-    nodes.start("n1", workers=1)
+    nodes.start("n1", workers=1, retention="2000d")
     db.query("insert into pgrab.limit (key, max_running) values ('tape', 1)")
     past(db, "2026-03-01 02:50Z", 1200, "backup")
     past(db, "2026-03-01 03:10Z", 60, "report", waited=660)
