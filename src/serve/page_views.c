@@ -145,9 +145,8 @@ list(struct call *c, struct db *db)
 static const struct list nodes = {
     "Nodes", {{"serve_nodes", NULL, SAYS_NO_NODES, .form = put_node_form},
 		 {"serve_speed", "How quick they are", "Nothing ran within a day.",
-		     "Of the last 2000 runs of a day. times usual: against the median of the same tasks on "
-		     "all nodes; 2 "
-		     "takes twice as long."},
+		     "Of the last 2000 runs of a day. times usual: against the median of the same tasks "
+		     "on all nodes; 2 takes twice as long."},
 		 {"serve_lost", "Runs lost with a node, within a week"}}};
 
 static const struct list chains = {
