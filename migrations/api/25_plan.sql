@@ -161,10 +161,12 @@ declare
   v_fires constant timestamptz[] := t.fire_at || array(
     select f from pgrab_internal.fires_on(t.schedule, t.timezone, t.fire_at, p_keep - interval '1 us',
       t.calendar, t.on_closed) f limit c_rows);
+  c_first constant pgrab_internal.run :=
+    pgrab_internal.noted(t, pgrab_internal.note(p_outcome, p_why, t.fire_at), null, null);
 begin
-  perform pgrab_internal.note_runs(array_agg(pgrab_internal.noted(t, pgrab_internal.note(p_outcome,
-    case when f.n = c_rows and cardinality(v_fires) > c_rows
-      then format('%s; nor any other before %s', p_why, p_keep) else p_why end, f.fire), null, null)))
+  perform pgrab_internal.note_runs(array_agg(jsonb_populate_record(c_first, jsonb_build_object(
+    'fire_at', f.fire, 'finished_at', clock_timestamp(), 'error', case when f.n = c_rows and cardinality(v_fires) > c_rows
+      then format('%s; nor any other before %s', p_why, p_keep) else p_why end))))
   from unnest(v_fires) with ordinality f(fire, n) where f.n <= c_rows;
 end $$;
 comment on function pgrab_internal.note_fires(pgrab_internal.task, timestamptz, text, text) is
