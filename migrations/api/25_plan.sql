@@ -165,7 +165,8 @@ declare
     pgrab_internal.noted(t, pgrab_internal.note(p_outcome, p_why, t.fire_at), null, null);
 begin
   perform pgrab_internal.note_runs(array_agg(jsonb_populate_record(c_first, jsonb_build_object(
-    'fire_at', f.fire, 'finished_at', clock_timestamp(), 'error', case when f.n = c_rows and cardinality(v_fires) > c_rows
+    'fire_at', f.fire, 'finished_at', clock_timestamp(), -- pages of the history go by the latter
+    'error', case when f.n = c_rows and cardinality(v_fires) > c_rows
       then format('%s; nor any other before %s', p_why, p_keep) else p_why end))))
   from unnest(v_fires) with ordinality f(fire, n) where f.n <= c_rows;
 end $$;
