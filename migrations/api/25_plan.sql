@@ -200,36 +200,37 @@ comment on function pgrab_internal.misfire_why(pgrab_internal.task) is
 
 -- The task has been due for longer than misfire_after.  It keeps its place in the queue (due_at): having
 -- waited long must not send it to the end.
-create or replace function pgrab_internal.misfire_one(t pgrab_internal.task, p_now timestamptz) returns void
+create or replace function pgrab_internal.misfire_one(t pgrab_internal.task, p_now timestamptz)
+returns pgrab_internal.move
 language plpgsql as $$
 declare
-  c_why constant text := pgrab_internal.misfire_why(t);
   c_walks constant boolean := t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after';
   c_keep constant integer := case t.misfire when 'once' then 1 when 'all' then t.misfire_limit else 0 end;
+  c_gives_up constant boolean := c_keep = 0 and (c_walks or t.misfire = 'skip');
   c_until constant timestamptz :=
     least(case when t.misfire = 'skip' then p_now - t.misfire_after else p_now end, t.ends_at);
-  c_fire constant timestamptz := t.fire_at;
-  v_keep timestamptz; -- the first fire to keep
+  c_keeps constant timestamptz := case when c_walks then pgrab_internal.nth_last_fire_on(t.schedule,
+    t.timezone, t.fire_at, c_until, greatest(c_keep, 1), t.calendar, t.on_closed) end; -- null: all, or none
+  v_why text;
 begin
-  if c_walks then
-    v_keep := pgrab_internal.nth_last_fire_on(
-      t.schedule, t.timezone, t.fire_at, c_until, greatest(c_keep, 1), t.calendar, t.on_closed);
-    if v_keep is not null then
-      perform pgrab_internal.note_fires(t, v_keep, 'missed', c_why);
-      perform pgrab_internal.missed(t, c_fire, c_why);
-      t.fire_at := v_keep;
-    end if;
+  if c_keeps is not null or c_gives_up then
+    v_why := pgrab_internal.misfire_why(t);
+    perform pgrab_internal.missed(t, t.fire_at, v_why);
   end if;
-  if c_keep = 0 and (c_walks or t.misfire = 'skip') then
-    perform pgrab_internal.missed(t, c_fire, c_why);
-    perform pgrab_internal.give_up_fire(t, 'missed', 'skip', c_why);
-  else
-    perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version, 'settle', p_due_at => t.due_at,
-      p_fire_at => t.fire_at, p_run_at => t.fire_at, p_settled => true)]);
+  if c_keeps is not null then
+    perform pgrab_internal.note_fires(t, c_keeps, 'missed', v_why);
+    t.fire_at := c_keeps;
   end if;
+  if c_gives_up then
+    perform pgrab_internal.give_up_fire(t, 'missed', 'skip', v_why);
+    return null;
+  end if;
+  return pgrab_internal.move_to(t.id, t.version, 'settle', p_due_at => t.due_at, p_fire_at => t.fire_at,
+    p_run_at => t.fire_at, p_settled => true);
 end $$;
 comment on function pgrab_internal.misfire_one(pgrab_internal.task, timestamptz) is
-  'Settles the fires that one task has missed, as its misfire says.';
+  'Records the fires that one task has missed, as its misfire says. Returns the move with which the others '
+  'are run; null: none is.';
 
 -- Serves: the loader, for tasks that have been due for longer than misfire_after, and those that a blackout
 -- keeps from running.  Returns how many tasks it settled.  p_ids must be sorted, because rows are locked in
@@ -240,8 +241,10 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   t pgrab_internal.task;
   v_now constant timestamptz := clock_timestamp();
-  c_time constant interval := '200 ms';
+  c_time constant interval := '100 ms';
   v_settled bigint := pgrab_internal.put_off(p_ids, p_versions);
+  v_move pgrab_internal.move;
+  v_moves pgrab_internal.move[] := '{}';
 begin
   for t in
     select x.*
@@ -252,10 +255,12 @@ begin
         and (k.schedule is not null or k.misfire = 'skip')
       for update skip locked) x
   loop
-    perform pgrab_internal.misfire_one(t, v_now);
+    v_move := pgrab_internal.misfire_one(t, v_now);
+    v_moves := case when v_move.id is null then v_moves else v_moves || v_move end;
     v_settled := v_settled + 1;
     exit when clock_timestamp() > v_now + c_time;
   end loop;
+  perform pgrab_internal.move(v_moves);
   return v_settled;
 end $$;
 comment on function pgrab_internal.misfire(bigint[], bigint[]) is
