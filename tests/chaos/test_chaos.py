@@ -132,6 +132,8 @@ def stepped(**effects):
 
 @pytest.mark.parametrize("h", [signalled(), handled(), vain("vain", 2), vain("handler", 2), answered(), answered(told=None), answered(requests=2),
                                answered(told=False, said="1.4.x bob", others=["1.4.x ann"]), in_batch(), stepped(),
+                               handled(runs=[run("a", outcome="preempted", end=None, version=3)] + handled()["runs"],
+                                       waited=Waited(sent=SENT, calls=DONE + DONE[:1])),
                                signalled(waited=Waited(sent=[Sent("a", "ann", None, NOON.timestamp() - 1), Sent("a", "bob", False, NOON.timestamp())]))])
 def test_a_good_wait_has_no_fault(h):
     assert faults(**h) == []
@@ -148,6 +150,8 @@ def test_a_good_wait_has_no_fault(h):
     ("I16 two keys", handled(runs=[run("a", outcome="lost", end=None, version=3)] + handled()["runs"],
                              waited=Waited(sent=SENT, calls=DONE + [DONE[0]._replace(key="other")]))),
     ("I16 again, and nothing died", handled(waited=Waited(sent=SENT, calls=DONE + DONE[:1]))),
+    ("I16 again, though one gave way", handled(runs=[run("a", outcome="preempted", end=None, version=3)] + handled()["runs"],
+                                               waited=Waited(sent=SENT, calls=DONE + DONE[:1] + DONE[:1]))),
     ("I16 never done", handled(waited=Waited(sent=SENT, calls=DONE[:1]))),
     ("I16 another fire", answered(requests=2, fire="g")),
     ("I17 two signals count", signalled(waited=Waited(sent=SENT + [Sent("a", "bob", True, NOON.timestamp() - 1)]))),
