@@ -58,11 +58,19 @@ texts_split(struct texts *t, const char *text, const char *separators)
 bool
 texts_have(const struct texts *t, const char *text)
 {
-	for (size_t i = 0; i < t->n; i++) {
-		if (strcmp(t->item[i], text) == 0)
-			return true;
-	}
-	return false;
+	return t->n > 0 && text_among(text, (const char *const *)t->item);
+}
+
+const char *
+texts_keep(struct texts *t, const char *text)
+{
+	size_t i = 0;
+
+	while (i < t->n && strcmp(t->item[i], text) != 0)
+		i++;
+	if (i == t->n)
+		texts_add(t, text);
+	return t->item[i];
 }
 
 void
@@ -72,4 +80,12 @@ texts_fini(struct texts *t)
 		free(t->item[i]);
 	free(t->item);
 	*t = (struct texts){0};
+}
+
+bool
+text_among(const char *text, const char *const *list)
+{
+	while (*list != NULL && strcmp(*list, text) != 0)
+		list++;
+	return *list != NULL;
 }

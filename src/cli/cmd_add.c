@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/texts.h"
 #include "cli/args.h"
 #include "cli/commands.h"
 #include "db/store_add.h"
@@ -97,25 +98,16 @@ static const struct option_key keys[] = {
     CLI_LAST_ROW,
 };
 
-/* Options of this command that are no column of that name; all others are. */
-static const char *const apart[] = {"arg", "in", "parent", "limit", NULL};
 /* Columns that take a duration. */
 static const char *const intervals[] = {"jitter", "misfire_after", "timeout", "backoff", "backoff_max",
     "expect_within", "slow_after", "stall_after", "keep", "wait_timeout", "failover_after", NULL};
 
-static bool
-is_in(const char *const *list, const char *name)
-{
-	while (*list != NULL && strcmp(*list, name) != 0)
-		list++;
-	return *list != NULL;
-}
-
+/* All options of this command but these are. */
 static bool
 is_column(const struct option_key *key)
 {
 	return key->type == OPTION_TEXT && key->offset >= sizeof(struct cli_common) &&
-	       !is_in(apart, key->name);
+	       !IS_ONE_OF(key->name, "arg", "in", "parent", "limit");
 }
 
 static const char *
@@ -177,7 +169,7 @@ put_columns(struct columns *v, const struct options *o, struct err *err)
 	for (const struct option_key *k = keys; rc == RC_OK && k->name != NULL; k++) {
 		if (!is_column(k))
 			continue;
-		if (is_in(intervals, k->name))
+		if (text_among(k->name, intervals))
 			rc = put_duration(v, k->name, k->name, given(o, k), " us", err);
 		else
 			put(v, k->name, given(o, k));
@@ -265,14 +257,9 @@ print_task(struct cli *c, const PGresult *r)
 static int
 refused(struct cli *c, enum rc rc)
 {
-	static const char *const states[] = {"22023", "22P02", "22003", "22007", "22008"};
 	int code = cli_fail(c, rc, NULL);
 
-	for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
-		if (strcmp(c->err.sqlstate, states[i]) == 0)
-			return CLI_USAGE;
-	}
-	return code;
+	return IS_ONE_OF(c->err.sqlstate, "22023", "22P02", "22003", "22007", "22008") ? CLI_USAGE : code;
 }
 
 static int

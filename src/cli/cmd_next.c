@@ -1,6 +1,5 @@
 /* pgrab next: asks the database's calendar, which the nodes use too. */
-#include <string.h>
-
+#include "base/texts.h"
 #include "cli/commands.h"
 
 struct options {
@@ -23,14 +22,6 @@ static const struct option_key keys[] = {
     CLI_LAST_ROW,
 };
 
-/* 22023 comes from the calendar; 22007 and 22008 are PostgreSQL's, for an invalid time. */
-static bool
-is_wrong_use(const char *sqlstate)
-{
-	return strcmp(sqlstate, "22023") == 0 || strcmp(sqlstate, "22007") == 0 ||
-	       strcmp(sqlstate, "22008") == 0;
-}
-
 static int
 run_next(struct cli *c)
 {
@@ -40,7 +31,8 @@ run_next(struct cli *c)
 	const char *check[] = {c->operands[0], o->timezone, o->after, o->calendar, o->on_closed};
 	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_next_check", 5, check, NULL, &c->err);
 
-	if (rc == RC_BAD && is_wrong_use(c->err.sqlstate))
+	/* 22023 comes from the calendar; 22007 and 22008 are PostgreSQL's, for an invalid time. */
+	if (rc == RC_BAD && IS_ONE_OF(c->err.sqlstate, "22023", "22007", "22008"))
 		return cli_usage(c->cmd, c->err.text);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/texts.h"
 
 #define GAP 2
 
@@ -92,16 +93,6 @@ table_print_some(struct buf *out, const PGresult *r, int64_t max, const struct s
 	}
 }
 
-static bool
-skipped(const char *name, const char *const *skip)
-{
-	for (; *skip != NULL; skip++) {
-		if (strcmp(*skip, name) == 0)
-			return true;
-	}
-	return false;
-}
-
 static void
 put_indented(struct buf *out, const char *text)
 {
@@ -120,12 +111,12 @@ fields_print(struct buf *out, const PGresult *r, const char *const *skip)
 	for (int row = 0; row < PQntuples(r); row++) {
 		size_t w = text_width(PQgetvalue(r, row, 0));
 
-		width = w > width && !skipped(PQgetvalue(r, row, 0), skip) ? w : width;
+		width = w > width && !text_among(PQgetvalue(r, row, 0), skip) ? w : width;
 	}
 	for (int row = 0; row < PQntuples(r); row++) {
 		const char *name = PQgetvalue(r, row, 0), *value = PQgetvalue(r, row, 1);
 
-		if (skipped(name, skip))
+		if (text_among(name, skip))
 			continue;
 		if (strchr(value, '\n') != NULL) {
 			buf_addf(out, "%s\n", name);

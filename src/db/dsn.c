@@ -6,6 +6,7 @@
 #include <libpq-fe.h>
 
 #include "base/buf.h"
+#include "base/texts.h"
 
 #define STARS "***"
 
@@ -191,15 +192,13 @@ dsn_over(const char *base, const char *over)
 bool
 dsn_has_login(const char *dsn)
 {
-	static const char *const words[] = {
-	    "user", "password", "passfile", "service", "sslcert", "sslkey", "sslpassword", "options", NULL};
 	PQconninfoOption *all = parse_any(dsn);
 	bool has = all == NULL;
 
-	for (const PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++) {
-		for (const char *const *w = words; *w != NULL; w++)
-			has = has || (o->val != NULL && strcmp(o->keyword, *w) == 0);
-	}
+	for (const PQconninfoOption *o = all; o != NULL && o->keyword != NULL; o++)
+		has =
+		    has || (o->val != NULL && IS_ONE_OF(o->keyword, "user", "password", "passfile", "service",
+						  "sslcert", "sslkey", "sslpassword", "options"));
 	PQconninfoFree(all);
 	return has;
 }

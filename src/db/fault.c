@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/texts.h"
+
 static const struct {
 	const char *state;
 	enum fault fault;
@@ -58,13 +60,7 @@ fault_rc(const char *sqlstate, bool patient)
 bool
 fault_no_schema(const struct err *err)
 {
-	static const char *const states[] = {"42P01", "3F000", "42883", "42703"};
-
-	for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
-		if (strcmp(err->sqlstate, states[i]) == 0)
-			return true;
-	}
-	return false;
+	return IS_ONE_OF(err->sqlstate, "42P01", "3F000", "42883", "42703");
 }
 
 const char *

@@ -56,9 +56,8 @@ struct node {
 	int will_fd; /* what the keeper needs to report our death; see farewell.h */
 
 	/* what a HUP may change (reload.h): by the main thread, read by all */
-	_Atomic(char *) labels; /* JSON; earlier texts stay until the end, as a thread may be reading them */
-	char **old_labels;
-	size_t n_old_labels;
+	_Atomic(const char *) labels; /* JSON */
+	struct texts own_labels;      /* all that there were: a thread may still read them */
 	_Atomic double weight;
 	_Atomic int64_t workers;
 	_Atomic bool untold; /* the database does not know yet; the heartbeat tells it */

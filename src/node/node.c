@@ -104,13 +104,14 @@ static enum rc
 prepare(struct node *n, struct err *err)
 {
 	enum rc rc = exec_set_create(n->set->allow, n->set->executors, &n->execs, err);
-	char *labels = NULL;
+	AUTO_FREE char *labels = NULL;
 
 	if (rc == RC_OK)
 		rc = settings_labels_json(n->set->labels, &labels, err);
-	atomic_store(&n->labels, labels);
-	if (rc == RC_OK)
+	if (rc == RC_OK) {
+		atomic_store(&n->labels, texts_keep(&n->own_labels, labels));
 		rc = owners_make(&n->owners, n->set, err);
+	}
 	if (rc == RC_OK)
 		rc = settings_bounds(n->set, &n->bounds, err);
 	if (rc == RC_OK)
@@ -299,10 +300,7 @@ fini(struct node *n)
 	mailbox_destroy(&n->back_queue);
 	bounds_fini(&n->bounds);
 	owners_fini(&n->owners);
-	for (size_t i = 0; i < n->n_old_labels; i++)
-		free(n->old_labels[i]);
-	free(n->old_labels);
-	free(atomic_load(&n->labels));
+	texts_fini(&n->own_labels);
 	texts_fini(&n->overrides);
 	free(n->kinds);
 	free(n->at_once);

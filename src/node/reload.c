@@ -20,13 +20,6 @@ as_in_force(const struct node *n, struct settings *out)
 	out->weight = atomic_load(&n->weight);
 }
 
-static void
-change_labels(struct node *n, char *json)
-{
-	n->old_labels = xrealloc(n->old_labels, (n->n_old_labels + 1) * sizeof *n->old_labels);
-	n->old_labels[n->n_old_labels++] = atomic_exchange(&n->labels, json);
-}
-
 /* True: it is a key that changes at once, and it has. */
 static bool
 apply(struct node *n, struct workers *workers, const char *key, const struct settings *fresh)
@@ -55,7 +48,7 @@ name_it(struct buf *list, const char *what)
 }
 
 static void
-take_over(struct node *n, struct workers *workers, const struct settings *fresh, char *labels)
+take_over(struct node *n, struct workers *workers, const struct settings *fresh, const char *labels)
 {
 	AUTO_BUF struct buf changed = {0}, waits = {0};
 	struct settings now;
@@ -67,10 +60,8 @@ take_over(struct node *n, struct workers *workers, const struct settings *fresh,
 		name_it(apply(n, workers, k->name, fresh) ? &changed : &waits, k->name);
 	}
 	if (strcmp(labels, atomic_load(&n->labels)) != 0) {
-		change_labels(n, labels);
+		atomic_store(&n->labels, texts_keep(&n->own_labels, labels));
 		name_it(&changed, "labels");
-	} else {
-		free(labels);
 	}
 	if (!option_same_sections(settings_sections, n->set, fresh))
 		name_it(&waits, "[owner] and [pool] sections");
@@ -88,7 +79,7 @@ reload(struct node *n, struct workers *workers)
 {
 	struct settings fresh;
 	struct err err = {0};
-	char *labels = NULL;
+	AUTO_FREE char *labels = NULL;
 	enum rc rc = settings_reload(n->set, &fresh, &err);
 
 	if (rc == RC_OK)

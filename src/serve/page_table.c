@@ -3,21 +3,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/texts.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 
 #define CELL_MAX  300 /* bytes of a value in a table; the page that it leads to has it whole */
 #define TITLE_MAX 1000
-
-static bool
-is_one_of(const char *column, const char *const *names)
-{
-	for (; *names != NULL; names++) {
-		if (strcmp(column, *names) == 0)
-			return true;
-	}
-	return false;
-}
 
 /* At most so many bytes, and no half character. */
 static void
@@ -60,15 +51,14 @@ is_time(const char *value)
 void
 page_value(struct call *c, const char *column, const char *value)
 {
-	static const char *const ids[] = {"id", "task_id", NULL}, *const chains[] = {"root", NULL};
-	static const char *const states[] = {"status", "outcome", "state", "verdict", "last_outcome", NULL};
 	static const char *const letters = "abcdefghijklmnopqrstuvwxyz_";
 
-	if (is_one_of(column, ids) || is_one_of(column, chains)) {
-		buf_adds(&c->out, is_one_of(column, ids) ? "<a href=\"/tasks/" : "<a href=\"/chains/");
+	if (IS_ONE_OF(column, "id", "task_id", "root")) {
+		buf_adds(&c->out, *column == 'r' ? "<a href=\"/chains/" : "<a href=\"/tasks/");
 		html_url(&c->out, value);
 		html_addf(&c->out, "\">%s</a>", value);
-	} else if (is_one_of(column, states) && *value != '\0' && value[strspn(value, letters)] == '\0') {
+	} else if (IS_ONE_OF(column, "status", "outcome", "state", "verdict", "last_outcome") &&
+		   *value != '\0' && value[strspn(value, letters)] == '\0') {
 		buf_addf(&c->out, "<span class=\"s s-%s\">%s</span>", value, value);
 	} else if (is_time(value)) {
 		buf_add(&c->out, value, strlen("2026-11-22 03:00:00"));
@@ -166,7 +156,6 @@ put_cut(struct call *c, const PGresult *r, int row, int col)
 static void
 put_cell(struct call *c, const PGresult *r, int row, int col)
 {
-	static const char *const reasons[] = {"why_late", "waited", NULL};
 	const char *value = db_text(r, row, col), *path, *to = lead_of(r, row, col, &path);
 	size_t indent = to != NULL ? strspn(value, " ") : 0; /* of a tree */
 	AUTO_BUF struct buf run = {0};
@@ -181,7 +170,7 @@ put_cell(struct call *c, const PGresult *r, int row, int col)
 		path = buf_str(&run);
 		to = "";
 	}
-	if (is_one_of(PQfname(r, col), reasons) && PQfnumber(r, "why_at") >= 0) {
+	if (IS_ONE_OF(PQfname(r, col), "why_late", "waited") && PQfnumber(r, "why_at") >= 0) {
 		page_why(c, PQfname(r, col), value, db_field(r, row, "why_at"));
 		return;
 	}

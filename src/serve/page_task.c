@@ -1,6 +1,7 @@
 /* The page of one task. */
 #include <string.h>
 
+#include "base/texts.h"
 #include "db/report.h"
 #include "db/sql.h"
 #include "serve/escape.h"
@@ -10,14 +11,7 @@
 static bool
 has_place(const char *name)
 {
-	static const char *const own[] = {
-	    "output", "error", "attempts", "chain", "steps", "command", "args", "why_at", NULL};
-
-	for (const char *const *o = own; *o != NULL; o++) {
-		if (strcmp(*o, name) == 0)
-			return true;
-	}
-	return false;
+	return IS_ONE_OF(name, "output", "error", "attempts", "chain", "steps", "command", "args", "why_at");
 }
 
 static const char *

@@ -22,24 +22,12 @@ obey_drain(struct node *n, bool wanted)
 		boss_undrain(n->boss);
 }
 
-/* A text that other threads may read until the end. */
-static const char *
-kept(struct texts *all, const char *text)
-{
-	for (size_t i = 0; i < all->n; i++) {
-		if (strcmp(all->item[i], text) == 0)
-			return all->item[i];
-	}
-	texts_add(all, text);
-	return all->item[all->n - 1];
-}
-
 /* Labels that a person has written over ours.  What is ours depends on the reading of all nodes, too. */
 static void
 obey_labels(struct heartbeat *h, const char *wanted)
 {
 	struct node *n = h->node;
-	const char *now = *wanted == '\0' ? NULL : kept(&n->overrides, wanted);
+	const char *now = *wanted == '\0' ? NULL : texts_keep(&n->overrides, wanted);
 
 	if (now == atomic_load(&n->override))
 		return;

@@ -146,9 +146,7 @@ owners_fini(struct owners *o)
 	free(o->login);
 	free(o->role);
 	free(o->database);
-	for (size_t i = 0; i < o->n_texts; i++)
-		free(o->texts[i]);
-	free(o->texts);
+	texts_fini(&o->texts);
 	free(o->out);
 	free(o->bounds);
 	free(o->users);
@@ -168,19 +166,6 @@ owners_try(const struct owners *o, size_t i, const struct exec_env *env, struct 
 	return rc;
 }
 
-/* Keeps one copy of each text: there are only so many, however often they change. */
-static const char *
-keep_text(struct owners *o, const char *text)
-{
-	for (size_t i = 0; i < o->n_texts; i++) {
-		if (strcmp(o->texts[i], text) == 0)
-			return o->texts[i];
-	}
-	o->texts = xrealloc(o->texts, (o->n_texts + 1) * sizeof *o->texts);
-	o->texts[o->n_texts] = xstrdup(text);
-	return o->texts[o->n_texts++];
-}
-
 static void
 write_names(struct owners *o)
 {
@@ -193,8 +178,8 @@ write_names(struct owners *o)
 		pgarray_text(&all, o->login[i].owner);
 		pgarray_text(&others, o->login[i].owner);
 	}
-	atomic_store(&o->all, keep_text(o, pgarray_str(&all)));
-	atomic_store(&o->others, keep_text(o, pgarray_str(&others)));
+	atomic_store(&o->all, texts_keep(&o->texts, pgarray_str(&all)));
+	atomic_store(&o->others, texts_keep(&o->texts, pgarray_str(&others)));
 }
 
 void

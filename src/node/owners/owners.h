@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "base/rc.h"
+#include "base/texts.h"
 #include "exec/exec.h"
 
 struct db;
@@ -22,9 +23,8 @@ struct owners {
 	struct exec_login *login; /* of the others; owned, with what is in them */
 	size_t n_logins;
 	/* passed to owners_take_out by its caller */
-	bool *out;    /* by login */
-	char **texts; /* all that were `all` or `others`, each once: a thread may still read them */
-	size_t n_texts;
+	bool *out;          /* by login */
+	struct texts texts; /* all that were `all` or `others`: a thread may still read them */
 };
 
 /* From the sections of the file.  RC_BAD: they say something impossible. */
