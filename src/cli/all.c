@@ -104,13 +104,6 @@ empty_like(const PGresult *like, bool json)
 }
 
 static void
-set(PGresult *r, int row, int col, const char *text)
-{
-	if (!PQsetvalue(r, row, col, (char *)text, text == NULL ? -1 : (int)strlen(text)))
-		abort();
-}
-
-static void
 add_object(PGresult *all, const struct one *o, int row)
 {
 	AUTO_BUF struct buf object = {0};
@@ -118,7 +111,7 @@ add_object(PGresult *all, const struct one *o, int row)
 	buf_adds(&object, "{\"database\":");
 	json_text(&object, o->name);
 	buf_addf(&object, ",%s", db_text(o->rows, row, 0) + 1);
-	set(all, PQntuples(all), 0, buf_str(&object));
+	db_set(all, PQntuples(all), 0, buf_str(&object));
 }
 
 static void
@@ -126,9 +119,10 @@ add_row(PGresult *all, const struct one *o, int row)
 {
 	int to = PQntuples(all);
 
-	set(all, to, 0, o->name);
+	db_set(all, to, 0, o->name);
 	for (int col = 0; col < PQnfields(o->rows); col++)
-		set(all, to, col + 1, PQgetisnull(o->rows, row, col) ? NULL : PQgetvalue(o->rows, row, col));
+		db_set(
+		    all, to, col + 1, PQgetisnull(o->rows, row, col) ? NULL : PQgetvalue(o->rows, row, col));
 }
 
 static PGresult *

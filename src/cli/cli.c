@@ -156,6 +156,18 @@ cli_rows(struct cli *c, const char *sql, int n_params, const char *const *params
 }
 
 int
+cli_object(struct cli *c, const char *sql, int n_params, const char *const *params)
+{
+	AUTO_CLEAR PGresult *r = NULL;
+	enum rc rc = report_objects(cli_db(c, CLI_DEADLINE_US), sql, n_params, params, &r, &c->err);
+
+	if (rc != RC_OK)
+		return cli_fail(c, rc, NULL);
+	text_put_json(db_text(r, 0, 0));
+	return CLI_DONE;
+}
+
+int
 cli_found(struct cli *c, const char *sql, const char *what, const char *name)
 {
 	AUTO_CLEAR PGresult *r = NULL;

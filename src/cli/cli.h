@@ -133,10 +133,10 @@ struct db *cli_db(struct cli *c, int64_t deadline_us);
 int cli_fail(struct cli *c, enum rc rc, const char *doing);
 /* Reports wrong usage.  Returns CLI_USAGE. */
 int cli_usage(const struct command *cmd, const char *text);
-/* Reports what went wrong here, not in the database.  Returns CLI_FAILED. */
-int cli_failed(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Reports that there is no such thing.  Returns CLI_ABSENT. */
-int cli_absent(struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Reports what went wrong here, not in the database; or that there is no such thing.  Returns the code. */
+int cli_say(struct cli *c, enum cli_exit code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+#define cli_failed(c, ...) cli_say(c, CLI_FAILED, __VA_ARGS__)
+#define cli_absent(c, ...) cli_say(c, CLI_ABSENT, __VA_ARGS__)
 
 /*
  * The id of the task that an operand names by id, key or name.  Returns CLI_DONE, or the
@@ -150,6 +150,9 @@ int cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE]);
  * reported.
  */
 int cli_rows(struct cli *c, const char *sql, int n_params, const char *const *params, PGresult **out);
+
+/* Prints the row of such a text as a JSON object. */
+int cli_object(struct cli *c, const char *sql, int n_params, const char *const *params);
 
 /*
  * The same for a text that finds or deletes the `what` of this name, its parameter: when it has no row, that

@@ -199,13 +199,8 @@ static int
 show_json(struct logs *l)
 {
 	const char *params[] = {l->id, *l->version != '\0' ? l->version : NULL, "f"};
-	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_objects(l->c->db, "cli_logs", 3, params, &r, &l->c->err);
 
-	if (rc != RC_OK)
-		return cli_fail(l->c, rc, NULL);
-	text_put_json(db_text(r, 0, 0));
-	return CLI_DONE;
+	return cli_object(l->c, "cli_logs", 3, params);
 }
 
 static int

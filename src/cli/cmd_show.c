@@ -8,18 +8,6 @@
 
 #define SPARK_COLUMNS 60
 
-static int
-show_json(struct cli *c, const char *const *params)
-{
-	AUTO_CLEAR PGresult *r = NULL;
-	enum rc rc = report_objects(c->db, "cli_show", 1, params, &r, &c->err);
-
-	if (rc != RC_OK)
-		return cli_fail(c, rc, NULL);
-	text_put_json(db_text(r, 0, 0));
-	return CLI_DONE;
-}
-
 /* A table, unless it has no rows; *n_out: how many. */
 static enum rc
 print_table(struct cli *c, struct buf *out, const char *sql, const char *param, int *n_out)
@@ -152,7 +140,7 @@ run_show(struct cli *c)
 	rc = db_script(cli_db(c, CLI_DEADLINE_US), "set enable_hashjoin = on", &c->err);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
-	return c->common->json ? show_json(c, params) : show_text(c, params);
+	return c->common->json ? cli_object(c, "cli_show", 1, params) : show_text(c, params);
 }
 
 const struct command cmd_show = {

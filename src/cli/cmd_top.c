@@ -59,30 +59,23 @@ struct top {
 /* ---- one frame */
 
 static void
-print_all(const struct top_data *d)
+print_json(const struct top_data *d)
 {
+	const struct {
+		const char *name;
+		const PGresult *rows;
+	} parts[] = {{"overview", d->overview}, {"nodes", d->nodes}, {"running", d->running},
+	    {"late", d->late}, {"rates", d->rates}};
 	AUTO_BUF struct buf all = {0};
 
-	buf_adds(&all, "{\"overview\":");
-	all_array(&all, d->overview);
-	buf_adds(&all, ",\n\"nodes\":");
-	all_array(&all, d->nodes);
-	buf_adds(&all, ",\n\"running\":");
-	all_array(&all, d->running);
-	buf_adds(&all, ",\n\"late\":");
-	all_array(&all, d->late);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts - d->all; i++) {
+		buf_addf(&all, "%s\"%s\":", i == 0 ? "{" : ",\n", parts[i].name);
+		if (d->all)
+			all_array(&all, parts[i].rows);
+		else
+			buf_adds(&all, db_text(parts[i].rows, 0, 0));
+	}
 	buf_addc(&all, '}');
-	text_put_json(buf_str(&all));
-}
-
-static void
-print_object(const struct top_data *d)
-{
-	AUTO_BUF struct buf all = {0};
-
-	buf_addf(&all, "{\"overview\":%s,\n\"nodes\":%s,\n\"running\":%s,\n\"late\":%s,\n\"rates\":%s}",
-	    db_text(d->overview, 0, 0), db_text(d->nodes, 0, 0), db_text(d->running, 0, 0),
-	    db_text(d->late, 0, 0), db_text(d->rates, 0, 0));
 	text_put_json(buf_str(&all));
 }
 
@@ -101,17 +94,15 @@ run_once(struct cli *c, struct all *all)
 {
 	bool json = c->common->json;
 	int length = json ? EVERYTHING : NAME_MAX_ON_SCREEN, code = CLI_DONE;
+	struct top_source from = {cli_db(c, CLI_DEADLINE_US), all};
 	struct top_data d;
 
-	if (all != NULL)
-		top_data_read_all(&d, all, json, LIST_MAX, length);
-	else
-		top_data_read(&d, cli_db(c, CLI_DEADLINE_US), json, LIST_MAX, length, true);
+	top_data_read(&d, &from, json, LIST_MAX, length, true);
 	c->err = d.err;
 	if (d.rc != RC_OK)
 		code = cli_fail(c, d.rc, NULL);
 	else if (json)
-		(all != NULL ? print_all : print_object)(&d);
+		print_json(&d);
 	else
 		print_frame(&d);
 	top_data_fini(&d);
@@ -252,7 +243,7 @@ run_live(struct cli *c, struct all *all)
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	t.good_us = t.next_us = clock_mono_us();
-	t.reader = top_reader_start(cli_db(c, DEADLINE_US), all, LIST_MAX,
+	t.reader = top_reader_start((struct top_source){cli_db(c, DEADLINE_US), all}, LIST_MAX,
 	    t.terminal.columns < 100 ? NAME_MAX_NARROW : NAME_MAX_ON_SCREEN);
 	rc = live(&t);
 	terminal_close(&t.terminal);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "cli/commands.h"
 #include "db/fault.h"
@@ -32,38 +33,17 @@ cli_usage(const struct command *cmd, const char *text)
 	return CLI_USAGE;
 }
 
-PRINTF_LIKE(2, 0)
-static void
-complain_v(const struct command *cmd, const char *fmt, va_list ap)
-{
-	char *text = NULL;
-
-	if (vasprintf(&text, fmt, ap) < 0)
-		abort(); /* no memory: as xmalloc does */
-	complain(cmd, text);
-	free(text);
-}
-
 int
-cli_failed(struct cli *c, const char *fmt, ...)
+cli_say(struct cli *c, enum cli_exit code, const char *fmt, ...)
 {
+	AUTO_FREE char *text = NULL;
 	va_list ap;
 
 	va_start(ap, fmt);
-	complain_v(c->cmd, fmt, ap);
+	xgiven(vasprintf(&text, fmt, ap) < 0 ? NULL : text);
 	va_end(ap);
-	return CLI_FAILED;
-}
-
-int
-cli_absent(struct cli *c, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	complain_v(c->cmd, fmt, ap);
-	va_end(ap);
-	return CLI_ABSENT;
+	complain(c->cmd, text);
+	return code;
 }
 
 /* keyword='value', as libpq reads it. */

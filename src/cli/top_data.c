@@ -21,58 +21,51 @@
 
 struct top_reader {
 	pthread_t thread;
-	struct gate gate;  /* rung: read once */
-	struct gate ended; /* stopped: the thread touches nothing any more */
-	int answered;      /* eventfd */
-	struct db *db;     /* the thread's */
-	struct all *all;   /* instead of it, or NULL */
+	struct gate gate;       /* rung: read once */
+	struct gate ended;      /* stopped: the thread touches nothing any more */
+	int answered;           /* eventfd */
+	struct top_source from; /* the thread's */
 	int rows, name_length;
 	int64_t rates_us; /* when the rates were read */
 	struct top_data data;
 };
 
-void
-top_data_read(struct top_data *d, struct db *db, bool json, int rows, int name_length, bool rates)
+/* In all databases, or in the one of db if nothing has failed yet. */
+static void
+ask(struct top_data *d, const struct top_source *from, bool json, const char *sql, int n_params,
+    const char *const *params, PGresult **out)
 {
-	char limit[16], length[16];
-	const char *params[] = {limit, length}, *const span[] = {"1 hour"};
-	enum rc (*list)(struct db *, const char *, int, const char *const *, PGresult **, struct err *) =
-	    json ? report_array : report_rows;
+	if (from->all != NULL)
+		*out = all_ask(from->all, sql, n_params, params, json);
+	else if (d->rc == RC_OK)
+		d->rc = (json ? report_array : report_rows)(from->db, sql, n_params, params, out, &d->err);
+}
 
-	*d = (struct top_data){0};
-	snprintf(limit, sizeof limit, "%d", rows);
-	snprintf(length, sizeof length, "%d", name_length);
-	d->rc = (json ? report_objects : report_rows)(db, "cli_top_overview", 0, NULL, &d->overview, &d->err);
-	if (d->rc == RC_OK)
-		d->rc = list(db, "cli_top_nodes", 1, params, &d->nodes, &d->err);
-	if (d->rc == RC_OK)
-		d->rc = list(db, "cli_top_running", 2, params, &d->running, &d->err);
-	if (d->rc == RC_OK)
-		d->rc = list(db, "cli_top_late", 2, params, &d->late, &d->err);
-	if (d->rc == RC_OK && rates)
-		d->rc = list(db, "serve_rates", 1, span, &d->rates, &d->err);
+void
+top_data_read(
+    struct top_data *d, const struct top_source *from, bool json, int rows, int name_length, bool rates)
+{
+	const char *params[] = {NUMBER(rows), NUMBER(name_length)}, *const span[] = {"1 hour"};
+
+	*d = (struct top_data){.all = from->all != NULL};
+	if (d->all)
+		d->overview = all_ask(from->all, "cli_overview", 0, NULL, json);
+	else
+		d->rc = (json ? report_objects : report_rows)(
+		    from->db, "cli_top_overview", 0, NULL, &d->overview, &d->err);
+	ask(d, from, json, "cli_top_nodes", 1, params, &d->nodes);
+	ask(d, from, json, "cli_top_running", 2, params, &d->running);
+	ask(d, from, json, "cli_top_late", 2, params, &d->late);
+	if (rates && !d->all)
+		ask(d, from, json, "serve_rates", 1, span, &d->rates);
+	if (d->all)
+		snprintf(d->away, sizeof d->away, "%s", all_away(from->all));
 	if (d->rc != RC_OK) {
 		struct top_data half = *d;
 
 		*d = (struct top_data){.rc = half.rc, .err = half.err};
 		top_data_fini(&half);
 	}
-}
-
-void
-top_data_read_all(struct top_data *d, struct all *all, bool json, int rows, int name_length)
-{
-	char limit[16], length[16];
-	const char *params[] = {limit, length};
-
-	*d = (struct top_data){.rc = RC_OK, .all = true};
-	snprintf(limit, sizeof limit, "%d", rows);
-	snprintf(length, sizeof length, "%d", name_length);
-	d->overview = all_ask(all, "cli_overview", 0, NULL, json);
-	d->nodes = all_ask(all, "cli_top_nodes", 1, params, json);
-	d->running = all_ask(all, "cli_top_running", 2, params, json);
-	d->late = all_ask(all, "cli_top_late", 2, params, json);
-	snprintf(d->away, sizeof d->away, "%s", all_away(all));
 }
 
 void
@@ -86,19 +79,10 @@ top_data_fini(struct top_data *d)
 	*d = (struct top_data){0};
 }
 
-const char *
-top_field(const PGresult *r, const char *name)
-{
-	int col = PQfnumber(r, name);
-
-	assert(col >= 0); /* the texts are ours */
-	return db_text(r, 0, col);
-}
-
 int64_t
 top_number(const PGresult *r, const char *name)
 {
-	return strtoll(top_field(r, name), NULL, 10);
+	return db_int64(r, 0, PQfnumber(r, name));
 }
 
 static void *
@@ -111,10 +95,7 @@ read_when_asked(void *arg)
 		int64_t now = clock_mono_us();
 		bool rates = r->rates_us == 0 || now - r->rates_us >= RATES_US;
 
-		if (r->all != NULL)
-			top_data_read_all(&r->data, r->all, false, r->rows, r->name_length);
-		else
-			top_data_read(&r->data, r->db, false, r->rows, r->name_length, rates);
+		top_data_read(&r->data, &r->from, false, r->rows, r->name_length, rates);
 		if (rates && r->data.rc == RC_OK)
 			r->rates_us = now;
 		if (write(r->answered, &one, sizeof one) != (ssize_t)sizeof one)
@@ -125,12 +106,11 @@ read_when_asked(void *arg)
 }
 
 struct top_reader *
-top_reader_start(struct db *db, struct all *all, int rows, int name_length)
+top_reader_start(struct top_source from, int rows, int name_length)
 {
 	struct top_reader *r = xcalloc(1, sizeof *r);
 
-	r->db = db;
-	r->all = all;
+	r->from = from;
 	r->rows = rows;
 	r->name_length = name_length;
 	r->answered = eventfd(0, EFD_CLOEXEC);

@@ -108,24 +108,25 @@ rate_text(char *out, size_t size, const struct top_rates *r, const PGresult *ove
 static const char *
 more(const PGresult *o, const char *column)
 {
-	return *top_field(o, column) == 't' ? "+" : "";
+	return *db_field(o, 0, column) == 't' ? "+" : "";
 }
 
 static void
 put_sums(struct frame *f, const PGresult *o)
 {
-	const char *due_more = more(o, "due_more"), *oldest = top_field(o, "oldest_late");
+	const char *due_more = more(o, "due_more"), *oldest = db_field(o, 0, "oldest_late");
 	bool bad = *oldest != '\0' || top_number(o, "nodes_up") == 0;
 	char rates[100];
 
 	put_line(f, bad ? RED : "",
 	    "nodes %s up   running %s   due %s%s   late %s%s%s%s   parked %s%s   failing %s   waiting %s",
-	    top_field(o, "nodes_up"), top_field(o, "running"), top_field(o, "due"), due_more,
-	    top_field(o, "late"), due_more, *oldest != '\0' ? ", the oldest for " : "", oldest,
-	    top_field(o, "parked"), more(o, "parked_more"), top_field(o, "failing"), top_field(o, "waiting"));
+	    db_field(o, 0, "nodes_up"), db_field(o, 0, "running"), db_field(o, 0, "due"), due_more,
+	    db_field(o, 0, "late"), due_more, *oldest != '\0' ? ", the oldest for " : "", oldest,
+	    db_field(o, 0, "parked"), more(o, "parked_more"), db_field(o, 0, "failing"),
+	    db_field(o, 0, "waiting"));
 	rate_text(rates, sizeof rates, f->view->rates, o);
-	put_line(f, "", "%s   last minute: %s%s runs, %s%s failed", rates, top_field(o, "runs_1m"),
-	    more(o, "runs_1m_more"), top_field(o, "failures_1m"), more(o, "runs_1m_more"));
+	put_line(f, "", "%s   last minute: %s%s runs, %s%s failed", rates, db_field(o, 0, "runs_1m"),
+	    more(o, "runs_1m_more"), db_field(o, 0, "failures_1m"), more(o, "runs_1m_more"));
 }
 
 /* How many of the nodes' slots are in use, "3/8" in each row. */
@@ -294,8 +295,8 @@ top_show(struct buf *out, const struct top_data *data, const struct top_view *vi
 		if (*data->away != '\0')
 			put_wrapped(&f, RED, data->away);
 	} else {
-		put_line(&f, BOLD, "pgrab top%s  %.19s UTC  %s", view->note, top_field(data->overview, "at"),
-		    top_field(data->overview, "database"));
+		put_line(&f, BOLD, "pgrab top%s  %.19s UTC  %s", view->note,
+		    db_field(data->overview, 0, "at"), db_field(data->overview, 0, "database"));
 		put_sums(&f, data->overview);
 		put_drawings(&f, data);
 	}

@@ -154,6 +154,8 @@ const char *db_text(const PGresult *r, int row, int col); /* "" for null; inside
 const char *db_field(const PGresult *r, int row, const char *column);
 double db_field_double(const PGresult *r, int row, const char *column);
 bool db_field_bool(const PGresult *r, int row, const char *column);
+/* In a result of our own, as PQsetvalue; text NULL: null. */
+void db_set(PGresult *r, int row, int col, const char *text);
 
 /* Numbers as parameters.  NUMBER: the text of v, which lasts as long as the block that this stands in. */
 #define NUMBER_MAX 24

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void
 db_clear(PGresult **res)
@@ -58,4 +59,11 @@ bool
 db_field_bool(const PGresult *r, int row, const char *column)
 {
 	return db_bool(r, row, PQfnumber(r, column));
+}
+
+void
+db_set(PGresult *r, int row, int col, const char *text)
+{
+	if (!PQsetvalue(r, row, col, (char *)text, text == NULL ? -1 : (int)strlen(text)))
+		abort(); /* no memory: as xmalloc does */
 }

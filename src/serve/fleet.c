@@ -64,30 +64,21 @@ static const char *const columns[] = {"nodes_up", "running", "due", "late", "old
 #define BEHIND  2 /* error, path */
 
 static void
-set(PGresult *all, int row, int col, const char *text)
-{
-	if (text == NULL)
-		PQsetvalue(all, row, col, NULL, -1);
-	else
-		PQsetvalue(all, row, col, (char *)text, (int)strlen(text));
-}
-
-static void
 put_known(PGresult *all, int row, const struct known *k)
 {
-	set(all, row, 1, k->row != NULL ? "up" : k->at_us == 0 ? "asking" : "away");
-	set(all, row, 2, k->at_us == 0 ? NULL : NUMBER((clock_mono_us() - k->at_us) / US_PER_S));
+	db_set(all, row, 1, k->row != NULL ? "up" : k->at_us == 0 ? "asking" : "away");
+	db_set(all, row, 2, k->at_us == 0 ? NULL : NUMBER((clock_mono_us() - k->at_us) / US_PER_S));
 	for (size_t i = 0; i < COLUMNS; i++) {
 		int col = k->row == NULL ? -1 : PQfnumber(k->row, columns[i]);
 
-		set(all, row, BEFORE + (int)i,
+		db_set(all, row, BEFORE + (int)i,
 		    col < 0 || PQgetisnull(k->row, 0, col) ? NULL : PQgetvalue(k->row, 0, col));
 	}
-	set(all, row, BEFORE + (int)COLUMNS, k->why);
+	db_set(all, row, BEFORE + (int)COLUMNS, k->why);
 }
 
 PGresult *
-fleet_rows(struct fleet *f, const struct serve_settings *set_)
+fleet_rows(struct fleet *f, const struct serve_settings *set)
 {
 	PGresAttDesc desc[BEFORE + COLUMNS + BEHIND] = {
 	    {.name = (char *)"database"}, {.name = (char *)"state"}, {.name = (char *)"seconds"}};
@@ -102,10 +93,10 @@ fleet_rows(struct fleet *f, const struct serve_settings *set_)
 		abort();
 	WITH_LOCK(&f->lock);
 	for (size_t i = 0; i < f->n; i++) {
-		set(all, (int)i, 0, serve_database_name(set_, i));
+		db_set(all, (int)i, 0, serve_database_name(set, i));
 		snprintf(path, sizeof path, "%s%s", i == 0 ? "" : "/db/",
-		    i == 0 ? "" : serve_database_name(set_, i));
-		set(all, (int)i, BEFORE + (int)COLUMNS + 1, path);
+		    i == 0 ? "" : serve_database_name(set, i));
+		db_set(all, (int)i, BEFORE + (int)COLUMNS + 1, path);
 		put_known(all, (int)i, &f->known[i]);
 	}
 	return all;

@@ -41,11 +41,8 @@ links_of(const PGresult *links, const int *span)
 	for (int row = 0, to = 0; some != NULL && row < PQntuples(links) && to < LINKS_SHOWN; row++) {
 		if (!is_wanted(links, row, span))
 			continue;
-		for (int col = 0; col < PQnfields(links); col++) {
-			if (!PQsetvalue(some, to, col, PQgetvalue(links, row, col),
-				PQgetisnull(links, row, col) ? -1 : PQgetlength(links, row, col)))
-				break;
-		}
+		for (int col = 0; col < PQnfields(links); col++)
+			db_set(some, to, col, PQgetisnull(links, row, col) ? NULL : db_text(links, row, col));
 		to++;
 	}
 	return some;
