@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 static void
 reserve(struct buf *b, size_t n)
@@ -81,6 +82,34 @@ buf_addf(struct buf *b, const char *fmt, ...)
 	vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
 	va_end(ap);
 	b->len += (size_t)n;
+}
+
+void
+buf_json(struct buf *b, const char *s)
+{
+	const char *from = s;
+
+	if (s == NULL) {
+		buf_adds(b, "null");
+		return;
+	}
+	buf_addc(b, '"');
+	for (size_t n; *s != '\0'; s += n) {
+		n = utf8_sequence(s, strnlen(s, 4));
+		if (n > 0 && (unsigned char)*s >= ' ' && *s != '"' && *s != '\\' && *s != 0x7f)
+			continue;
+		buf_add(b, from, (size_t)(s - from));
+		if (n == 0)
+			buf_adds(b, "\\ufffd");
+		else if (*s == '"' || *s == '\\')
+			buf_addf(b, "\\%c", *s);
+		else
+			buf_addf(b, "\\u%04x", (unsigned char)*s);
+		n = n == 0 ? 1 : n;
+		from = s + n;
+	}
+	buf_adds(b, from);
+	buf_addc(b, '"');
 }
 
 const char *

@@ -10,7 +10,6 @@
 #include "cli/table.h"
 #include "db/report.h"
 #include "db/schema.h"
-#include "serve/escape.h"
 #include "serve/settings.h"
 
 #define PATIENCE_US (5 * US_PER_S)  /* with each */
@@ -109,7 +108,7 @@ add_object(PGresult *all, const struct one *o, int row)
 	AUTO_BUF struct buf object = {0};
 
 	buf_adds(&object, "{\"database\":");
-	json_text(&object, o->name);
+	buf_json(&object, o->name);
 	buf_addf(&object, ",%s", db_text(o->rows, row, 0) + 1);
 	db_set(all, PQntuples(all), 0, buf_str(&object));
 }

@@ -3,27 +3,6 @@
 
 #include <inttypes.h>
 
-void
-protocol_string(struct buf *out, const char *text)
-{
-	buf_addc(out, '"');
-	for (const char *from = text, *p = text;; p++) {
-		unsigned char c = (unsigned char)*p;
-
-		if (c >= 0x20 && c != '"' && c != '\\')
-			continue;
-		buf_add(out, from, (size_t)(p - from));
-		from = p + 1;
-		if (c == '\0')
-			break;
-		if (c == '"' || c == '\\')
-			buf_addf(out, "\\%c", c);
-		else
-			buf_addf(out, "\\u%04x", c);
-	}
-	buf_addc(out, '"');
-}
-
 /* args, parents, signal and steps are JSON made by the database, without line ends. */
 void
 protocol_task(struct buf *out, int64_t number, const struct run *r, const char *fire_at, const char *fence)
@@ -32,7 +11,7 @@ protocol_task(struct buf *out, int64_t number, const struct run *r, const char *
 		   *signal = pairs_get(&r->task.args, "signal"), *steps = pairs_get(&r->task.args, "steps");
 
 	buf_addf(out, "{\"type\":\"task\",\"run\":%" PRId64 ",\"id\":%" PRId64 ",\"kind\":", number, r->id);
-	protocol_string(out, r->task.kind);
+	buf_json(out, r->task.kind);
 	buf_addf(
 	    out, ",\"attempt\":%" PRId32 ",\"max_attempts\":%" PRId32, r->task.attempt, r->task.max_attempts);
 	buf_addf(out, ",\"fire_at\":\"%s\",\"fence\":\"%s\"", fire_at, fence);
@@ -41,11 +20,11 @@ protocol_task(struct buf *out, int64_t number, const struct run *r, const char *
 		buf_addf(out, ",\"traceparent\":\"%s\"", r->task.traceparent);
 	if (r->task.name[0] != '\0') {
 		buf_adds(out, ",\"name\":");
-		protocol_string(out, r->task.name);
+		buf_json(out, r->task.name);
 	}
 	if (r->task.command[0] != '\0') {
 		buf_adds(out, ",\"command\":");
-		protocol_string(out, r->task.command);
+		buf_json(out, r->task.command);
 	}
 	buf_addf(out, ",\"args\":%s", args != NULL ? args : "{}");
 	if (parents != NULL)
@@ -62,13 +41,13 @@ void
 protocol_step(struct buf *out, int64_t number, const struct step *s, const char *why)
 {
 	buf_addf(out, "{\"type\":\"step\",\"run\":%" PRId64 ",\"name\":", number);
-	protocol_string(out, s->name);
+	buf_json(out, s->name);
 	buf_addf(out, ",\"recorded\":%s", why == NULL && s->state == STEP_RECORDED ? "true" : "false");
 	if (why == NULL && s->state == STEP_RECORDED && s->result != NULL)
 		buf_addf(out, ",\"result\":%s", s->result);
 	if (why != NULL) {
 		buf_adds(out, ",\"error\":");
-		protocol_string(out, why);
+		buf_json(out, why);
 	}
 	buf_adds(out, "}\n");
 }

@@ -67,6 +67,3 @@ void protocol_stop(struct buf *out, int64_t number, enum pgrab_stop why);
 void protocol_step(struct buf *out, int64_t number, const struct step *s, const char *why);
 void protocol_ping(struct buf *out, int64_t number);
 void protocol_end(struct buf *out);
-
-/* Text as a JSON string. */
-void protocol_string(struct buf *out, const char *text);

@@ -51,7 +51,7 @@ add_room(void *ctx, const char *kind)
 	struct room_text *t = ctx;
 
 	buf_adds(&t->text, t->text.len == 0 ? "{" : ",");
-	protocol_string(&t->text, kind);
+	buf_json(&t->text, kind);
 	buf_addf(&t->text, ":%" PRId64, crews_room(t->node, kind));
 }
 

@@ -109,17 +109,12 @@ settle_token(struct call *c, struct db *own)
 {
 	const char *params[] = {c->token};
 	AUTO_CLEAR PGresult *r = NULL;
-	struct err err = {0};
-	bool ok = false;
-	enum rc rc = db_query(own, sql_text("serve_token"), 1, params, &r, &err);
 
-	if (rc != RC_OK)
-		call_failed(c, rc, &err);
-	else if (PQntuples(r) == 0)
-		call_problem(c, 401, "this token is not valid, or no longer", NULL);
-	else
-		ok = take_role(c, db_text(r, 0, 0));
-	return ok;
+	if (!call_ask(c, own, "serve_token", 1, params, &r))
+		return false;
+	if (PQntuples(r) == 0)
+		return call_problem(c, 401, "this token is not valid, or no longer", NULL);
+	return take_role(c, db_text(r, 0, 0));
 }
 
 /* A login by token is settled first, on this program's own connection. */

@@ -56,17 +56,12 @@ take_id(struct call *c, struct db *db, struct given *g)
 {
 	const char *params[] = {c->part[0]};
 	AUTO_CLEAR PGresult *r = NULL;
-	struct err err = {0};
-	enum rc rc;
 
 	g->value[g->n] = c->part[0];
 	if (c->part[0][strspn(c->part[0], "0123456789")] == '\0')
 		return true;
-	rc = db_query(db, sql_text("cli_id"), 1, params, &r, &err);
-	if (rc != RC_OK) {
-		call_failed(c, rc, &err);
+	if (!call_ask(c, db, "cli_id", 1, params, &r))
 		return false;
-	}
 	snprintf(g->text[g->n], sizeof g->text[0], "%s", db_text(r, 0, 0));
 	g->value[g->n] = g->text[g->n];
 	return true;

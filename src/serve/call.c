@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "base/option.h"
 #include "db/fault.h"
+#include "db/sql.h"
+#include "serve/cache.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 #include "serve/settings.h"
@@ -128,15 +130,15 @@ call_problem(struct call *c, int status, const char *detail, const char *hint)
 	}
 	c->type = "application/problem+json";
 	buf_adds(&c->out, "{\"type\":\"about:blank\",\"title\":");
-	json_text(&c->out, title_of(status));
+	buf_json(&c->out, title_of(status));
 	buf_addf(&c->out, ",\"status\":%d,\"detail\":", status);
-	json_text(&c->out, detail);
+	buf_json(&c->out, detail);
 	if (hint != NULL) {
 		buf_adds(&c->out, ",\"hint\":");
-		json_text(&c->out, hint);
+		buf_json(&c->out, hint);
 	}
 	buf_adds(&c->out, ",\"request_id\":");
-	json_text(&c->out, c->id);
+	buf_json(&c->out, c->id);
 	buf_adds(&c->out, "}\n");
 	return false;
 }
@@ -178,6 +180,31 @@ call_failed(struct call *c, enum rc rc, const struct err *err)
 		hint =
 		    "A time is 03:00, Monday 03:00, yesterday 03:00, 2026-11-22 03:00, or how long ago: 2h.";
 	call_problem(c, status_of(rc, err), detail, advice != NULL ? advice : hint);
+}
+
+static bool
+answered(struct call *c, enum rc rc, const struct err *err)
+{
+	if (rc != RC_OK)
+		call_failed(c, rc, err);
+	return rc == RC_OK;
+}
+
+bool
+call_ask(struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out)
+{
+	struct err err = {0};
+
+	return answered(c, db_query(db, sql_text(sql), n, params, out, &err), &err);
+}
+
+bool
+call_ask_shared(
+    struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out)
+{
+	struct err err = {0};
+
+	return answered(c, cache_query(c->cache, db, c->role, sql_text(sql), n, params, out, &err), &err);
 }
 
 char *

@@ -73,6 +73,9 @@ struct call {
 
 void call_free(struct call *c);
 
+/* An answer: called in an answerer, with the connection of the call's role.  Fills it in. */
+typedef void route_fn(struct call *c, struct db *db);
+
 /* The value of a parameter of the URI or of the form; NULL: it is not there, or empty. */
 const char *call_query(const struct call *c, const char *name);
 const char *call_form(const struct call *c, const char *name);
@@ -91,6 +94,13 @@ bool call_problem(struct call *c, int status, const char *detail, const char *hi
 
 /* The same for an error of the database. */
 void call_failed(struct call *c, enum rc rc, const struct err *err);
+
+/* The rows of a text of src/db/sql: false when the database refused, and c holds the answer. */
+bool
+call_ask(struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
+/* The same of a list or summary: it may be a second old, see cache.h. */
+bool call_ask_shared(
+    struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
 
 /* Did the search for a page of a list end before there were enough rows?  Then the last row is none: it says
  * how far the search came, and where it goes on. */

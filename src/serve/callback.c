@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "db/sql.h"
-#include "serve/escape.h"
 #include "serve/route.h"
 
 /* What is wrong with the answer itself is 400, 401 or 410; all else may be well in a moment. */
@@ -38,7 +37,7 @@ callback_answer(struct call *c, struct db *db)
 	if (rc == RC_OK) {
 		c->type = "application/json";
 		buf_adds(&c->out, "{\"status\":");
-		json_text(&c->out, db_text(r, 0, 0));
+		buf_json(&c->out, db_text(r, 0, 0));
 		buf_adds(&c->out, "}\n");
 	} else {
 		refuse(c, rc, &err);
@@ -48,5 +47,5 @@ callback_answer(struct call *c, struct db *db)
 const struct route callback_routes[] = {
     {"POST", "/callback/*/*", callback_answer, NULL, ROUTE_ANYBODY, ROUTE_AS_SELF},
     {"GET", "/livez", live_answer, NULL, ROUTE_ANYBODY, ROUTE_HERE},
-    {NULL, NULL, NULL, NULL, ROUTE_ANYBODY, ROUTE_HERE},
+    {NULL},
 };

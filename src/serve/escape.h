@@ -11,6 +11,3 @@ void html_addf(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* One part of a path, or a value of a query: percent-encoded. */
 void html_url(struct buf *out, const char *s);
-
-/* With its quotes; NULL: null.  For small texts of our own: the database makes JSON of what users wrote. */
-void json_text(struct buf *out, const char *s);

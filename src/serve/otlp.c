@@ -73,9 +73,9 @@ put_request(const struct otlp *o, const char *spans, struct buf *out)
 {
 	buf_adds(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":["
 		      "{\"key\":\"service.name\",\"value\":{\"stringValue\":");
-	json_text(out, o->set->title);
+	buf_json(out, o->set->title);
 	buf_adds(out, "}}]},\"scopeSpans\":[{\"scope\":{\"name\":\"pgrab\",\"version\":");
-	json_text(out, version_text());
+	buf_json(out, version_text());
 	buf_addf(out, "},\"spans\":[%s]}]}]}", spans);
 }
 

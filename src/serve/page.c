@@ -5,8 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/version.h"
-#include "db/sql.h"
-#include "serve/cache.h"
 #include "serve/escape.h"
 #include "serve/settings.h"
 
@@ -152,29 +150,6 @@ void
 page_button(struct call *c, const char *name, const char *value, const char *label)
 {
 	html_addf(&c->out, "<button name=\"%s\" value=\"%s\">%s</button>\n", name, value, label);
-}
-
-bool
-page_ask(struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out)
-{
-	struct err err = {0};
-	enum rc rc = db_query(db, sql_text(sql), n, params, out, &err);
-
-	if (rc != RC_OK)
-		call_failed(c, rc, &err);
-	return rc == RC_OK;
-}
-
-bool
-page_ask_shared(
-    struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out)
-{
-	struct err err = {0};
-	enum rc rc = cache_query(c->cache, db, c->role, sql_text(sql), n, params, out, &err);
-
-	if (rc != RC_OK)
-		call_failed(c, rc, &err);
-	return rc == RC_OK;
 }
 
 void

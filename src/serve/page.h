@@ -26,13 +26,9 @@ void page_form(struct call *c, const char *path, const char *class);
 /* A button of a form: <button name="name" value="value">label</button>. */
 void page_button(struct call *c, const char *name, const char *value, const char *label);
 
-/* The rows of a text of src/db/sql: false when the database refused, and c holds the answer. */
-bool
-page_ask(struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
-
-/* The same of a list or summary: it may be a second old, see cache.h. */
-bool page_ask_shared(
-    struct call *c, struct db *db, const char *sql, int n, const char *const *params, PGresult **out);
+/* A heading and a table of all rows; without rows the sentence `nothing`, or not even the heading if that is
+ * NULL. */
+void page_section(struct call *c, const char *heading, const PGresult *r, const char *nothing);
 
 /* page_table.c.  A table of all columns; without rows, the sentence `nothing`.  checks: a box per row,
  * named task, for bulk actions. */
@@ -56,22 +52,12 @@ void page_heading(struct call *c, const char *text);
 /* After something was done: back to where the form stood, or to `to`. */
 void page_back(struct call *c, const char *to);
 
-/* page_task.c */
-void page_task(struct call *c, struct db *db);
-void page_run(struct call *c, struct db *db);
-void page_find(struct call *c, struct db *db);
-/* page_lists.c */
-void page_tasks(struct call *c, struct db *db);
-void page_history(struct call *c, struct db *db);
-void page_late(struct call *c, struct db *db);
-/* page_overview.c */
-void page_overview(struct call *c, struct db *db);
-/* page_time.c */
-void page_timeline(struct call *c, struct db *db);
-/* page_fleet.c: all databases. */
-void page_fleet(struct call *c, struct db *db);
-/* page_month.c */
-void page_month(struct call *c, struct db *db);
+/* The pages, and what their forms do. */
+route_fn page_overview, page_tasks, page_history, page_late, page_task, page_run, page_find, page_timeline,
+    page_month, page_chain, page_fleet;
+route_fn page_act_tasks, page_act_signal, page_act_answer, page_act_node, page_act_limit, page_act_blackout,
+    page_act_all, page_add, page_log_in, page_log_out;
+
 /* page_plot.c.  What the colours of a drawing mean: pairs of a class and words, ended by NULL. */
 void page_legend(struct call *c, const char *const (*items)[2]);
 /* How long the last runs took and how late they began; the rows of serve_rates, each with a link
@@ -81,18 +67,5 @@ void page_load(struct call *c, const PGresult *r);                         /* of
 void page_congestion(struct call *c, const PGresult *r, const char *span); /* of serve_congestion */
 void page_batch(struct call *c, const PGresult *r);                        /* of serve_batch */
 void page_rates(struct call *c, const PGresult *r, const char *heading, const char *span);
-/* page_chain.c */
-void page_chain(struct call *c, struct db *db);
-/* page_svg.c: a run of a chain as a graph; links: of serve_chain. */
+/* page_svg.c: a run of a chain as a graph; links: of serve_chain, in the order of depth. */
 void page_graph(struct call *c, const PGresult *links, const char *id, const char *run);
-/* page_act.c */
-void page_act_tasks(struct call *c, struct db *db);
-void page_act_node(struct call *c, struct db *db);
-void page_act_signal(struct call *c, struct db *db);
-void page_act_answer(struct call *c, struct db *db);
-void page_act_limit(struct call *c, struct db *db);
-void page_act_blackout(struct call *c, struct db *db);
-void page_act_all(struct call *c, struct db *db);
-void page_add(struct call *c, struct db *db);
-void page_log_in(struct call *c, struct db *db);
-void page_log_out(struct call *c, struct db *db);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "serve/escape.h"
+#include "base/texts.h"
 #include "serve/page.h"
 
 static bool
@@ -45,7 +45,7 @@ page_act_tasks(struct call *c, struct db *db)
 	if (sql == NULL || n == 0)
 		call_problem(
 		    c, 400, n == 0 ? "no task was chosen" : "there is no such action", "Go back and choose.");
-	else if (page_ask(c, db, sql, 1, params, NULL))
+	else if (call_ask(c, db, sql, 1, params, NULL))
 		page_back(c, "/tasks");
 }
 
@@ -59,7 +59,7 @@ page_act_signal(struct call *c, struct db *db)
 	params[0] = pgarray_str(&task);
 	if (params[1] == NULL)
 		call_problem(c, 400, "the signal has no name", NULL);
-	else if (page_ask(c, db, "cli_signal", 3, params, NULL))
+	else if (call_ask(c, db, "cli_signal", 3, params, NULL))
 		page_back(c, "/tasks");
 }
 
@@ -68,7 +68,7 @@ page_act_answer(struct call *c, struct db *db)
 {
 	const char *params[3] = {c->part[0], call_form(c, "outcome"), call_form(c, "text")};
 
-	if (page_ask(c, db, "cli_resolve", 3, params, NULL))
+	if (call_ask(c, db, "cli_resolve", 3, params, NULL))
 		page_back(c, "/tasks");
 }
 
@@ -77,15 +77,21 @@ page_act_node(struct call *c, struct db *db)
 {
 	const char *params[] = {c->part[0]};
 
-	if (page_ask(c, db, chosen(c, "drain") ? "cli_drain" : "cli_undrain", 1, params, NULL))
+	if (call_ask(c, db, chosen(c, "drain") ? "cli_drain" : "cli_undrain", 1, params, NULL))
 		page_back(c, "/nodes");
 }
 
+/* args is JSON already, and PostgreSQL complains if not. */
 static void
 put_member(struct buf *object, const char *name, const char *value)
 {
-	buf_addf(object, "%s\"%s\":", object->len == 0 ? "{" : ",", name);
-	json_text(object, value);
+	buf_addc(object, object->len == 0 ? '{' : ',');
+	buf_json(object, name);
+	buf_addc(object, ':');
+	if (strcmp(name, "args") == 0)
+		buf_adds(object, value);
+	else
+		buf_json(object, value);
 }
 
 /* A field that was left empty means unlimited, and never broken. */
@@ -100,7 +106,7 @@ set_limit(struct call *c, struct db *db, const char *key)
 		put_member(&limit, members[i], call_form(c, members[i]));
 	buf_addc(&limit, '}');
 	params[1] = buf_str(&limit);
-	return page_ask(c, db, "serve_limit_set", 2, params, NULL);
+	return call_ask(c, db, "serve_limit_set", 2, params, NULL);
 }
 
 /* sql returns a row when there was one of that name. */
@@ -108,7 +114,7 @@ static bool
 drop(struct call *c, struct db *db, const char *sql, const char *name, const char *absent)
 {
 	AUTO_CLEAR PGresult *r = NULL;
-	bool ok = page_ask(c, db, sql, 1, &name, &r), there = PQntuples(r) > 0;
+	bool ok = call_ask(c, db, sql, 1, &name, &r), there = PQntuples(r) > 0;
 
 	if (ok && !there)
 		call_problem(c, 404, absent, NULL);
@@ -141,7 +147,7 @@ add_blackout(struct call *c, struct db *db)
 		call_problem(c, 400, "a beginning excludes a schedule, and the time zone of one",
 		    "Write the zone behind the time: 2026-11-28 22:00 Europe/Berlin.");
 	else
-		return page_ask(c, db, "cli_blackout_add", 10, params, NULL);
+		return call_ask(c, db, "cli_blackout_add", 10, params, NULL);
 	return false;
 }
 
@@ -160,11 +166,11 @@ page_act_blackout(struct call *c, struct db *db)
 void
 page_act_all(struct call *c, struct db *db)
 {
-	if (page_ask(c, db, chosen(c, "pause") ? "cli_pause_all" : "cli_resume_all", 0, NULL, NULL))
+	if (call_ask(c, db, chosen(c, "pause") ? "cli_pause_all" : "cli_resume_all", 0, NULL, NULL))
 		page_back(c, "/");
 }
 
-/* A field that was left empty gets its default; args is JSON already, and PostgreSQL complains if not. */
+/* A field that was left empty gets its default. */
 void
 page_add(struct call *c, struct db *db)
 {
@@ -175,19 +181,12 @@ page_add(struct call *c, struct db *db)
 	char path[64];
 
 	TAILQ_FOREACH (kv, &c->form, next) {
-		if (*kv->value == '\0' || strcmp(kv->key, "csrf") == 0 || strcmp(kv->key, "action") == 0)
-			continue;
-		buf_adds(&object, object.len == 0 ? "{" : ",");
-		json_text(&object, kv->key);
-		buf_addc(&object, ':');
-		if (strcmp(kv->key, "args") == 0)
-			buf_adds(&object, kv->value);
-		else
-			json_text(&object, kv->value);
+		if (*kv->value != '\0' && !IS_ONE_OF(kv->key, "csrf", "action"))
+			put_member(&object, kv->key, kv->value);
 	}
 	buf_adds(&object, object.len == 0 ? "{}" : "}");
 	params[0] = buf_str(&object);
-	if (page_ask(c, db, "serve_add", 2, params, &r)) {
+	if (call_ask(c, db, "serve_add", 2, params, &r)) {
 		snprintf(path, sizeof path, "/tasks/%lld", (long long)db_int64(r, 0, 0));
 		page_back(c, path);
 	}

@@ -87,8 +87,7 @@ put_page(struct call *c, const char *id, const PGresult *runs, const PGresult *l
 		buf_adds(&c->out, "<h2 id=\"links\">Links</h2>\n");
 		put_some(c, links, span);
 	}
-	page_heading(c, "Runs");
-	page_table(c, runs, PQntuples(runs), "It has not run yet.", false);
+	page_section(c, "Runs", runs, "It has not run yet.");
 	page_end(c);
 }
 
@@ -98,15 +97,15 @@ page_chain(struct call *c, struct db *db)
 	const char *name[] = {c->part[0]}, *asked = call_query(c, "run");
 	AUTO_CLEAR PGresult *id = NULL, *runs = NULL, *links = NULL;
 
-	if (page_ask(c, db, "cli_id", 1, name, &id)) {
+	if (call_ask(c, db, "cli_id", 1, name, &id)) {
 		const char *task[] = {db_text(id, 0, 0), "20"};
 
-		if (page_ask_shared(c, db, "serve_chain_runs", 2, task, &runs)) {
+		if (call_ask_shared(c, db, "serve_chain_runs", 2, task, &runs)) {
 			const char *run =
 			    asked != NULL || PQntuples(runs) == 0 ? asked : db_field(runs, 0, "run");
 			const char *which[] = {task[0], run, "5000"};
 
-			if (!page_ask_shared(c, db, "serve_chain_page", 3, which, &links))
+			if (!call_ask_shared(c, db, "serve_chain_page", 3, which, &links))
 				;
 			else if (PQntuples(runs) + PQntuples(links) == 0)
 				call_problem(c, 404, "there is no such chain", "/chains lists them.");

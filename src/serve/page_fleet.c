@@ -1,7 +1,6 @@
 /* All databases of this pgrab serve: a page, and GET /api/v1/databases. */
 #include <string.h>
 
-#include "serve/escape.h"
 #include "serve/fleet.h"
 #include "serve/page.h"
 #include "serve/route.h"
@@ -36,14 +35,14 @@ put_member(struct buf *o, const PGresult *r, int row, int col)
 {
 	const char *value = db_text(r, row, col);
 
-	json_text(o, PQfname(r, col));
+	buf_json(o, PQfname(r, col));
 	buf_addc(o, ':');
 	if (PQgetisnull(r, row, col))
 		buf_adds(o, "null");
 	else if (col > 1 && *value != '\0' && value[strspn(value, "0123456789")] == '\0')
 		buf_adds(o, value);
 	else
-		json_text(o, value);
+		buf_json(o, value);
 }
 
 void

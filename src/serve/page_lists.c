@@ -103,7 +103,7 @@ page_tasks(struct call *c, struct db *db)
 	    call_query(c, "node"), call_query(c, "source"), call_query(c, "cursor"), "51"};
 	AUTO_CLEAR PGresult *r = NULL;
 
-	if (page_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
+	if (call_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
 		begin_list(c, "Tasks", filters);
 		page_form(c, "/tasks", "bulk");
 		page_table(c, r, rows_shown(c, r), SAYS_NO_TASKS, true);
@@ -124,7 +124,7 @@ ask_named(struct call *c, struct db *db, PGresult **r, const char **only)
 
 	if (name[0] == NULL || call_query(c, "task") != NULL || call_query(c, "names") != NULL)
 		return true;
-	if (!page_ask_shared(c, db, "serve_named", 1, name, r))
+	if (!call_ask_shared(c, db, "serve_named", 1, name, r))
 		return false;
 	*only = PQntuples(*r) == 1 ? db_text(*r, 0, 0) : NULL;
 	return true;
@@ -161,7 +161,7 @@ page_history(struct call *c, struct db *db)
 		params[0] = only;
 		params[2] = NULL;
 	}
-	if (page_ask_shared(c, db, "serve_runs_page", 12, params, &r)) {
+	if (call_ask_shared(c, db, "serve_runs_page", 12, params, &r)) {
 		int rows = rows_shown(c, r);
 
 		begin_list(c, "History", filters);
@@ -181,7 +181,7 @@ page_late(struct call *c, struct db *db)
 	const char *params[] = {LATE_MAX, NUMBER(behind), "51"};
 	AUTO_CLEAR PGresult *r = NULL;
 
-	if (page_ask_shared(c, db, "serve_late", 3, params, &r)) {
+	if (call_ask_shared(c, db, "serve_late", 3, params, &r)) {
 		page_begin(c, "Late tasks, the oldest first", true);
 		page_table(c, r, rows_shown(c, r), "No task is late.", false);
 		put_next_page(c, r);

@@ -325,10 +325,10 @@ page_month(struct call *c, struct db *db)
 	const char *params[] = {m.timezone, DAYS_TEXT, "10000"}, *ahead[] = {DAYS_TEXT " days", params[2]},
 		   *hour[] = {m.timezone, m.day, call_query(c, "hour"), params[2]};
 
-	if (page_ask_shared(c, db, "serve_month_page", 3, params, &m.r) &&
-	    page_ask_shared(c, db, "serve_closed", 2, params, &m.closed) &&
-	    page_ask_shared(c, db, "serve_congestion", 2, ahead, &m.late) &&
-	    (m.day == NULL || hour[2] == NULL || page_ask_shared(c, db, "serve_clash", 4, hour, &m.clash)))
+	if (call_ask_shared(c, db, "serve_month_page", 3, params, &m.r) &&
+	    call_ask_shared(c, db, "serve_closed", 2, params, &m.closed) &&
+	    call_ask_shared(c, db, "serve_congestion", 2, ahead, &m.late) &&
+	    (m.day == NULL || hour[2] == NULL || call_ask_shared(c, db, "serve_clash", 4, hour, &m.clash)))
 		put_page(c, &m);
 	PQclear(m.r);
 	PQclear(m.closed);

@@ -125,13 +125,6 @@ put_day_past(struct call *c, const PGresult *r)
 	    strcmp(missed, "1") == 0 ? " was" : "s were", late, strcmp(late, "1") == 0 ? "" : "s");
 }
 
-static void
-put_list(struct call *c, const char *heading, const PGresult *r, const char *nothing)
-{
-	page_heading(c, heading);
-	page_table(c, r, PQntuples(r), nothing, false);
-}
-
 /* A list that a card leads to; nothing when it is empty. */
 static void
 put_part(struct call *c, const char *id, const char *heading, const PGresult *r, const char *all)
@@ -158,49 +151,54 @@ put_crews(struct call *c, const PGresult *r)
 	buf_adds(&c->out, "</ul>\n");
 }
 
+enum part { SUMS, NEEDS, FAILING, NODES, COMING, HOUR, DAY, CREWS, LOAD, BLACKOUTS, LATE, WAITS, FITS, PAST };
+
 void
 page_overview(struct call *c, struct db *db)
 {
-	static const char *const coming_args[] = {"1 day", "8"}, *const failing_args[] = {"8"},
-				 *const late_args[] = {"40"}, *const hour[] = {"1 hour"},
-				 *const day[] = {"1 day"}, *const none[] = {"0"},
-				 *const fits[] = {"1 day", "4000"};
-	PGresult *r[14] = {NULL};
+	static const struct {
+		const char *sql;
+		int n;
+		const char *params[2];
+	} asks[] = {[SUMS] = {"cli_overview"},
+	    [NEEDS] = {"cli_attention", 1, {"0"}},
+	    [FAILING] = {"serve_failing_page", 1, {"8"}},
+	    [NODES] = {"serve_nodes"},
+	    [COMING] = {"cli_forecast", 2, {"1 day", "8"}},
+	    [HOUR] = {"serve_rates", 1, {"1 hour"}},
+	    [DAY] = {"serve_rates", 1, {"1 day"}},
+	    [CREWS] = {"serve_crews"},
+	    [LOAD] = {"serve_day"},
+	    [BLACKOUTS] = {"serve_blackouts"},
+	    [LATE] = {"serve_late_groups", 1, {"40"}},
+	    [WAITS] = {"serve_waits", 1, {"8"}},
+	    [FITS] = {"serve_congestion", 2, {"1 day", "4000"}},
+	    [PAST] = {"serve_day_past"}};
+	PGresult *r[sizeof asks / sizeof *asks] = {NULL};
+	bool ok = true;
 
-	if (page_ask_shared(c, db, "cli_overview", 0, NULL, &r[0]) &&
-	    page_ask_shared(c, db, "cli_attention", 1, none, &r[1]) &&
-	    page_ask_shared(c, db, "serve_failing_page", 1, failing_args, &r[2]) &&
-	    page_ask_shared(c, db, "serve_nodes", 0, NULL, &r[3]) &&
-	    page_ask_shared(c, db, "cli_forecast", 2, coming_args, &r[4]) &&
-	    page_ask_shared(c, db, "serve_rates", 1, hour, &r[5]) &&
-	    page_ask_shared(c, db, "serve_rates", 1, day, &r[6]) &&
-	    page_ask_shared(c, db, "serve_crews", 0, NULL, &r[7]) &&
-	    page_ask_shared(c, db, "serve_day", 0, NULL, &r[8]) &&
-	    page_ask_shared(c, db, "serve_blackouts", 0, NULL, &r[9]) &&
-	    page_ask_shared(c, db, "serve_late_groups", 1, late_args, &r[10]) &&
-	    page_ask_shared(c, db, "serve_waits", 1, failing_args, &r[11]) &&
-	    page_ask_shared(c, db, "serve_congestion", 2, fits, &r[12]) &&
-	    page_ask_shared(c, db, "serve_day_past", 0, NULL, &r[13])) {
+	for (size_t i = 0; ok && i < sizeof asks / sizeof *asks; i++)
+		ok = call_ask_shared(c, db, asks[i].sql, asks[i].n, asks[i].params, &r[i]);
+	if (ok) {
 		page_begin(c, "Overview", true);
-		put_cards(c, r[0]);
-		put_attention(c, r[1], r[0]);
-		put_day_past(c, r[13]);
-		put_part(c, "late", "Late, by their first reason", r[10], "/late");
-		if (PQntuples(r[9]) > 0)
-			put_list(c, "Blackouts", r[9], "");
-		page_rates(c, r[5], "Runs of the last hour", "minute");
-		page_rates(c, r[6], "Runs of the last day", "hour");
+		put_cards(c, r[SUMS]);
+		put_attention(c, r[NEEDS], r[SUMS]);
+		put_day_past(c, r[PAST]);
+		put_part(c, "late", "Late, by their first reason", r[LATE], "/late");
+		page_section(c, "Blackouts", r[BLACKOUTS], NULL);
+		page_rates(c, r[HOUR], "Runs of the last hour", "minute");
+		page_rates(c, r[DAY], "Runs of the last day", "hour");
 		buf_adds(&c->out, "<div id=\"failing\">");
-		put_list(c, "Failing", r[2], "No task fails.");
-		if (PQntuples(r[2]) > 0)
+		page_section(c, "Failing", r[FAILING], "No task fails.");
+		if (PQntuples(r[FAILING]) > 0)
 			buf_adds(&c->out, "<p><a href=\"/failing\">All of them</a></p>\n");
 		buf_adds(&c->out, "</div>\n");
-		put_part(c, "waiting", "Waits for a signal, an answer or members", r[11], "/waiting");
-		put_list(c, "What comes next", r[4], "Nothing is planned for the next day.");
-		page_load(c, r[8]);
-		page_congestion(c, r[12], "24 hours");
-		put_list(c, "Nodes", r[3], SAYS_NO_NODES);
-		put_crews(c, r[7]);
+		put_part(c, "waiting", "Waits for a signal, an answer or members", r[WAITS], "/waiting");
+		page_section(c, "What comes next", r[COMING], "Nothing is planned for the next day.");
+		page_load(c, r[LOAD]);
+		page_congestion(c, r[FITS], "24 hours");
+		page_section(c, "Nodes", r[NODES], SAYS_NO_NODES);
+		put_crews(c, r[CREWS]);
 		page_form(c, "/all", "actions");
 		page_button(c, "action", "pause", "Pause all tasks");
 		page_button(c, "action", "resume", "Resume all tasks");

@@ -232,7 +232,6 @@ put_folded(struct buf *o, const struct graph *g)
 	    "and names the longest of them on the critical path. It is a link to them.</p>\n");
 }
 
-/* links: of serve_chain, in the order of depth. */
 void
 page_graph(struct call *c, const PGresult *links, const char *id, const char *run)
 {

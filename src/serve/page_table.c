@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/texts.h"
+#include "base/utf8.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 
@@ -14,12 +15,9 @@
 static void
 put_first(struct buf *out, const char *value, size_t most)
 {
-	size_t n = strnlen(value, most + 1);
-	AUTO_FREE char *copy = NULL;
+	AUTO_FREE char *copy = xmemdup0(value, strnlen(value, most));
 
-	for (n = n > most ? most : n; n > 0 && (value[n] & 0xc0) == 0x80; n--)
-		;
-	copy = xmemdup0(value, n);
+	(void)utf8_trim(copy, strlen(copy));
 	html_text(out, copy);
 }
 
@@ -310,4 +308,13 @@ void
 page_rows(struct call *c, const PGresult *r, int from, int to)
 {
 	put_table(c, r, from, to, false);
+}
+
+void
+page_section(struct call *c, const char *heading, const PGresult *r, const char *nothing)
+{
+	if (PQntuples(r) == 0 && nothing == NULL)
+		return;
+	page_heading(c, heading);
+	page_table(c, r, PQntuples(r), nothing, false);
 }

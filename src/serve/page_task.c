@@ -137,15 +137,6 @@ put_title(struct call *c, const PGresult *fields)
 	page_begin(c, buf_str(&title), true);
 }
 
-static void
-put_list(struct call *c, const char *heading, const PGresult *r)
-{
-	if (PQntuples(r) == 0)
-		return;
-	page_heading(c, heading);
-	page_table(c, r, PQntuples(r), "", false);
-}
-
 enum part { FIELDS, EXPLAIN, FIRES, LINKS, STEPS, RUNS, UNRUN, EDITS, OUTPUT, BATCH, MEMBERS, PARTS };
 
 /* A task that has ended is explained by its runs. */
@@ -167,7 +158,7 @@ ask_rest(struct call *c, struct db *db, PGresult *p[PARTS])
 
 	for (size_t i = 0; ok && i < sizeof asks / sizeof *asks; i++) {
 		if (batch || asks[i].part < BATCH)
-			ok = page_ask(c, db, asks[i].sql, asks[i].n, asks[i].params, &p[asks[i].part]);
+			ok = call_ask(c, db, asks[i].sql, asks[i].n, asks[i].params, &p[asks[i].part]);
 	}
 	return ok;
 }
@@ -178,8 +169,7 @@ put_runs(struct call *c, PGresult *const *p)
 {
 	const char *id = field(p[FIELDS], "id");
 
-	page_heading(c, "Runs");
-	page_table(c, p[RUNS], PQntuples(p[RUNS]), "It has not run yet.", false);
+	page_section(c, "Runs", p[RUNS], "It has not run yet.");
 	buf_addf(&c->out, "<p><a href=\"/history?task=%s\">All its history</a>", id);
 	for (int row = 0; row < PQntuples(p[UNRUN]); row++) {
 		const char *outcome = db_text(p[UNRUN], row, 0), *n = db_text(p[UNRUN], row, 1);
@@ -203,22 +193,22 @@ put_parts(struct call *c, PGresult *const *p)
 	page_last_runs(c, p[RUNS]);
 	put_block(c, "Command", field(f, "command"));
 	put_block(c, "Arguments", field(f, "args"));
-	put_list(c, "Why it is not running", p[EXPLAIN]);
+	page_section(c, "Why it is not running", p[EXPLAIN], NULL);
 	if (p[BATCH] != NULL) {
 		page_batch(c, p[BATCH]);
-		put_list(c, "Members that have not ended", p[MEMBERS]);
+		page_section(c, "Members that have not ended", p[MEMBERS], NULL);
 	}
-	put_list(c, "Next fires", p[FIRES]);
+	page_section(c, "Next fires", p[FIRES], NULL);
 	if (PQntuples(p[LINKS]) > 1) {
 		page_heading(c, "Its chain");
 		page_graph(c, p[LINKS], field(f, "id"), "");
 		buf_addf(&c->out, "<p><a href=\"/chains/%s\">Its runs and their critical path</a></p>\n",
 		    field(f, "id"));
 	}
-	put_list(c, "Steps", p[STEPS]);
+	page_section(c, "Steps", p[STEPS], NULL);
 	put_runs(c, p);
 	put_output(c, p[OUTPUT]);
-	put_list(c, "Edits", p[EDITS]);
+	page_section(c, "Edits", p[EDITS], NULL);
 	page_end(c);
 }
 
@@ -230,7 +220,7 @@ ask_fields(struct call *c, struct db *db, PGresult **p)
 	AUTO_CLEAR PGresult *r = NULL;
 	struct err err = {0};
 	enum rc rc;
-	bool ok = page_ask(c, db, "cli_id", 1, name, &r);
+	bool ok = call_ask(c, db, "cli_id", 1, name, &r);
 
 	if (ok) {
 		id[0] = db_text(r, 0, 0);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/texts.h"
 #include "serve/escape.h"
 #include "serve/page.h"
 
@@ -308,56 +309,33 @@ put_page(struct call *c, const struct timeline *t)
 		page_legend(c, colours);
 		put_drawing(c, t);
 	}
-	if (t->moment != NULL) {
-		page_heading(c, "At that moment");
-		page_table(c, t->moment, PQntuples(t->moment), "Nothing ran, and nothing waited.", false);
-	}
+	if (t->moment != NULL)
+		page_section(c, "At that moment", t->moment, "Nothing ran, and nothing waited.");
 	page_end(c);
-}
-
-/* One of our words for a parameter; the first of them when it is not given.  -1: it is none of them. */
-static int
-choose(const char *given, int fallback, int n, const char *(*name)(int))
-{
-	if (given == NULL)
-		return fallback;
-	while (--n >= 0 && strcmp(name(n), given) != 0)
-		;
-	return n;
-}
-
-static const char *
-span_name(int i)
-{
-	return spans[i].name;
-}
-
-static const char *
-by_name(int i)
-{
-	return i == 0 ? "node" : "task";
 }
 
 void
 page_timeline(struct call *c, struct db *db)
 {
-	int span = choose(call_query(c, "span"), 1, sizeof spans / sizeof *spans, span_name);
-	int by = choose(call_query(c, "by"), 0, 2, by_name);
-	struct timeline t = {.by = by_name(by > 0)};
+	const char *span = call_query(c, "span"), *by = call_query(c, "by");
+	struct timeline t = {.by = by == NULL ? "node" : by};
 	char moment[MOMENT_MAX];
 	const char *at = call_moment(c, "at", moment);
 
-	if (span < 0 || by < 0) {
+	for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+		if (strcmp(spans[i].name, span == NULL ? "hour" : span) == 0)
+			t.span = &spans[i];
+	}
+	if (t.span == NULL || !IS_ONE_OF(t.by, "node", "task")) {
 		call_problem(c, 400, "there is no such timeline",
 		    "span is minute, hour, day or week; by is node or task.");
 		return;
 	}
-	t.span = &spans[span];
 	const char *frame[] = {at, t.span->interval, t.span->mark}, *bars[] = {at, t.span->interval, t.by};
 
-	if (page_ask_shared(c, db, "serve_timeline_frame", 3, frame, &t.frame) &&
-	    page_ask_shared(c, db, "serve_timeline_page", 3, bars, &t.bars) &&
-	    (at == NULL || page_ask_shared(c, db, "serve_moment", 1, frame, &t.moment)))
+	if (call_ask_shared(c, db, "serve_timeline_frame", 3, frame, &t.frame) &&
+	    call_ask_shared(c, db, "serve_timeline_page", 3, bars, &t.bars) &&
+	    (at == NULL || call_ask_shared(c, db, "serve_moment", 1, frame, &t.moment)))
 		put_page(c, &t);
 	PQclear(t.frame);
 	PQclear(t.bars);

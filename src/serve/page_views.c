@@ -129,7 +129,7 @@ list(struct call *c, struct db *db)
 	bool ok = true;
 
 	for (int i = 0; ok && i < PARTS && l->part[i].sql != NULL; i++)
-		ok = page_ask_shared(c, db, l->part[i].sql, l->part[i].n, l->part[i].params, &r[i]);
+		ok = call_ask_shared(c, db, l->part[i].sql, l->part[i].n, l->part[i].params, &r[i]);
 	if (ok) {
 		page_begin(c, l->title, true);
 		for (int i = 0; i < PARTS && r[i] != NULL; i++)
@@ -216,52 +216,39 @@ login(struct call *c, struct db *db)
 	page_end(c);
 }
 
-#define SHOW(path, fn)                                              \
-	{                                                           \
-		"GET", path, fn, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER \
-	}
-#define LISTED(path, list_)                                             \
-	{                                                               \
-		"GET", path, list, &list_, ROUTE_KNOWN, ROUTE_AS_CALLER \
-	}
-#define ACT(path, fn)                                                \
-	{                                                            \
-		"POST", path, fn, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER \
-	}
-
 const struct route page_routes[] = {
-    SHOW("/", page_overview),
-    SHOW("/tasks", page_tasks),
-    ACT("/tasks", page_act_tasks),
-    SHOW("/tasks/*", page_task),
-    SHOW("/tasks/*/runs/*", page_run),
-    SHOW("/find", page_find),
-    ACT("/tasks/*/signal", page_act_signal),
-    ACT("/tasks/*/answer", page_act_answer),
-    SHOW("/history", page_history),
-    SHOW("/late", page_late),
-    LISTED("/began-late", began_late),
-    LISTED("/failing", failing),
-    LISTED("/overdue", overdue),
-    LISTED("/waiting", waiting),
-    SHOW("/timeline", page_timeline),
+    {"GET", "/", page_overview},
+    {"GET", "/tasks", page_tasks},
+    {"POST", "/tasks", page_act_tasks},
+    {"GET", "/tasks/*", page_task},
+    {"GET", "/tasks/*/runs/*", page_run},
+    {"GET", "/find", page_find},
+    {"POST", "/tasks/*/signal", page_act_signal},
+    {"POST", "/tasks/*/answer", page_act_answer},
+    {"GET", "/history", page_history},
+    {"GET", "/late", page_late},
+    {"GET", "/began-late", list, &began_late},
+    {"GET", "/failing", list, &failing},
+    {"GET", "/overdue", list, &overdue},
+    {"GET", "/waiting", list, &waiting},
+    {"GET", "/timeline", page_timeline},
     {"GET", "/databases", page_fleet, NULL, ROUTE_KNOWN, ROUTE_FREE},
-    SHOW("/month", page_month),
-    LISTED("/chains", chains),
-    SHOW("/chains/*", page_chain),
-    LISTED("/nodes", nodes),
-    ACT("/nodes/*", page_act_node),
-    LISTED("/limits", limits),
-    ACT("/limits", page_act_limit),
-    LISTED("/blackouts", blackouts),
-    ACT("/blackouts", page_act_blackout),
-    ACT("/all", page_act_all),
+    {"GET", "/month", page_month},
+    {"GET", "/chains", list, &chains},
+    {"GET", "/chains/*", page_chain},
+    {"GET", "/nodes", list, &nodes},
+    {"POST", "/nodes/*", page_act_node},
+    {"GET", "/limits", list, &limits},
+    {"POST", "/limits", page_act_limit},
+    {"GET", "/blackouts", list, &blackouts},
+    {"POST", "/blackouts", page_act_blackout},
+    {"POST", "/all", page_act_all},
     {"GET", "/new", new_task, NULL, ROUTE_ANYBODY, ROUTE_HERE},
-    ACT("/new", page_add),
+    {"POST", "/new", page_add},
     {"GET", "/login", login, NULL, ROUTE_ANYBODY, ROUTE_HERE},
     {"POST", "/login", page_log_in, NULL, ROUTE_ANYBODY, ROUTE_HERE},
     {"POST", "/logout", page_log_out, NULL, ROUTE_ANYBODY, ROUTE_HERE},
     {"GET", "/static/page.css", asset_answer, "page.css", ROUTE_ANYBODY, ROUTE_HERE},
     {"GET", "/static/page.js", asset_answer, "page.js", ROUTE_ANYBODY, ROUTE_HERE},
-    {NULL, NULL, NULL, NULL, ROUTE_KNOWN, ROUTE_HERE},
+    {NULL},
 };

@@ -1,6 +1,5 @@
 /* /livez, /readyz and the row of /metrics. */
 #include "db/migrate.h"
-#include "serve/escape.h"
 #include "serve/route.h"
 
 void
@@ -27,7 +26,7 @@ ready(struct call *c, struct db *db)
 	c->status = fits ? 200 : 503;
 	c->type = "application/json";
 	buf_adds(&c->out, "{\"database\":\"ok\",\"schema\":");
-	json_text(&c->out, schema_state_name(st.state));
+	buf_json(&c->out, schema_state_name(st.state));
 	buf_addf(&c->out, "%s}\n", fits ? "" : ",\"hint\":\"pgrab migrate --status\"");
 }
 
@@ -35,5 +34,5 @@ const struct route serve_routes[] = {
     {"GET", "/livez", live_answer, NULL, ROUTE_ANYBODY, ROUTE_HERE},
     {"GET", "/readyz", ready, NULL, ROUTE_ANYBODY, ROUTE_PROBE},
     {"GET", "/metrics", metrics_answer, NULL, ROUTE_KNOWN, ROUTE_AS_SELF},
-    {NULL, NULL, NULL, NULL, ROUTE_KNOWN, ROUTE_HERE},
+    {NULL},
 };

@@ -6,9 +6,6 @@
 
 #include "serve/call.h"
 
-/* Called in an answerer, with the connection of the call's role.  Fills in the answer. */
-typedef void (*route_fn)(struct call *c, struct db *db);
-
 enum route_who {
 	ROUTE_KNOWN,  /* where tokens are asked for, one is needed */
 	ROUTE_ANYBODY /* answered without */
@@ -25,27 +22,22 @@ enum route_how {
 struct route {
 	const char *method; /* GET also answers HEAD */
 	const char *path;
-	route_fn answer;
+	route_fn *answer;
 	const void *arg; /* the handler's own */
 	enum route_who who;
 	enum route_how how;
 };
 
 /* Handlers. */
-void api_answer(struct call *c, struct db *db); /* arg: a struct api */
-void fleet_answer(struct call *c, struct db *db);
-void asset_answer(struct call *c, struct db *db);  /* arg: the name of an asset */
-void events_answer(struct call *c, struct db *db); /* called again and again, see stream.h */
-void metrics_answer(struct call *c, struct db *db);
-void live_answer(struct call *c, struct db *db);
-void callback_answer(struct call *c, struct db *db);
+route_fn fleet_answer, metrics_answer, live_answer, callback_answer;
+route_fn api_answer;    /* arg: a struct api */
+route_fn asset_answer;  /* arg: the name of an asset */
+route_fn events_answer; /* called again and again, see stream.h */
 
 /* Tables, each ended by a NULL path. */
 extern const struct route serve_routes[], api_routes[], page_routes[], callback_routes[];
 
-/*
- * The row for this method and path (decoded parts go to c->part), among those of the door of callbacks if we
- * are that, or NULL; then *allow_out is the methods
- * that the path has, "GET, POST", or NULL when it has none.  path: as it came, percent-encoded.
- */
+/* The row for this method and path (decoded parts go to c->part), among those of the door of callbacks if we
+ * are that, or NULL; then *allow_out is the methods that the path has, "GET, POST", or NULL when it has none.
+ * path: as it came, percent-encoded. */
 const struct route *route_find(struct call *c, const char *method, const char *path, const char **allow_out);

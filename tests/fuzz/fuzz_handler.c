@@ -57,7 +57,7 @@ write_string(const char *line, size_t n)
 	struct buf b = {0};
 	cJSON *parsed;
 
-	protocol_string(&b, line);
+	buf_json(&b, line);
 	MUST(memchr(buf_str(&b), '\n', b.len) == NULL);
 	if (fuzz_printable(line, n)) {
 		parsed = cJSON_ParseWithLength(buf_str(&b), b.len);

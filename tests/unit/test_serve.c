@@ -48,9 +48,9 @@ text_of_others_stays_text_in_a_page(void **state)
 static void
 json_texts_are_valid(void **state)
 {
-	check(json_text, NULL, "null");
-	check(json_text, "a\"b\\c\n\x01", "\"a\\\"b\\\\c\\u000a\\u0001\"");
-	check(json_text, "\xff\xc3\xa4", "\"\\ufffd\xc3\xa4\"");
+	check(buf_json, NULL, "null");
+	check(buf_json, "a\"b\\c\n\x01", "\"a\\\"b\\\\c\\u000a\\u0001\"");
+	check(buf_json, "\xff\xc3\xa4", "\"\\ufffd\xc3\xa4\"");
 }
 
 static void

@@ -75,7 +75,7 @@ add_text(struct buf *b, const char *name, const char *text)
 	if (text == NULL || text[0] == '\0')
 		buf_adds(b, "null");
 	else
-		protocol_string(b, text);
+		buf_json(b, text);
 }
 
 static void
@@ -95,7 +95,7 @@ add_pool(struct buf *b, const struct pool_setup *set, const struct announced *a)
 {
 	buf_addf(b, "{\"processes\":%d,\"up\":%d,\"slots\":%d,\"lost\":%lld,\"name\":", set->processes, a->up,
 	    a->slots, (long long)a->lost);
-	protocol_string(b, set->name);
+	buf_json(b, set->name);
 	add_command(b, set);
 	add_text(b, "fault", a->fault);
 	add_text(b, "library", a->library);
@@ -103,7 +103,7 @@ add_pool(struct buf *b, const struct pool_setup *set, const struct announced *a)
 	for (size_t k = 0; set->kinds[k] != NULL; k++) {
 		if (k > 0)
 			buf_addc(b, ',');
-		protocol_string(b, set->kinds[k]);
+		buf_json(b, set->kinds[k]);
 		buf_addf(b, ":%s", a->schemas[k] == NULL ? "null" : a->schemas[k]);
 	}
 	buf_adds(b, "}}");

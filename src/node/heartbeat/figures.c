@@ -53,7 +53,7 @@ print_crews(struct heartbeat *h)
 	buf_reset(b);
 	for (size_t i = 0; i < crews_count(n); i++) {
 		buf_adds(b, i == 0 ? "{" : ",");
-		protocol_string(b, crews_name(n, i));
+		buf_json(b, crews_name(n, i));
 		buf_addf(
 		    b, ":[%" PRId64 ",%" PRId64 "]", atomic_load(&n->running[i]), atomic_load(&n->slots[i]));
 	}

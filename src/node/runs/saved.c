@@ -67,7 +67,7 @@ saved_print(struct saved *s, const char *bytes, size_t n)
 		return;
 	}
 	secret_hide(s->run, text);
-	protocol_string(&json, text);
+	buf_json(&json, text);
 	save(s, buf_steal(&json));
 }
 
