@@ -219,12 +219,4 @@ const struct pgrab_strategy strategy_adaptive = {
     .may_steal = may_steal,
 };
 
-#ifdef PGRAB_STRATEGY_SO
-const struct pgrab_strategy *pgrab_strategy_v1(void);
-
-const struct pgrab_strategy *
-pgrab_strategy_v1(void)
-{
-	return &strategy_adaptive;
-}
-#endif
+PGRAB_STRATEGY_EXPORT(strategy_adaptive)

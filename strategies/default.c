@@ -25,12 +25,4 @@ const struct pgrab_strategy strategy_default = {
     .overlapping = true,
 };
 
-#ifdef PGRAB_STRATEGY_SO
-const struct pgrab_strategy *pgrab_strategy_v1(void);
-
-const struct pgrab_strategy *
-pgrab_strategy_v1(void)
-{
-	return &strategy_default;
-}
-#endif
+PGRAB_STRATEGY_EXPORT(strategy_default)

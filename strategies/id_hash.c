@@ -23,12 +23,4 @@ const struct pgrab_strategy strategy_labels = {
     .shards = deal_in_turn,
 };
 
-#ifdef PGRAB_STRATEGY_SO
-const struct pgrab_strategy *pgrab_strategy_v1(void);
-
-const struct pgrab_strategy *
-pgrab_strategy_v1(void)
-{
-	return &strategy_id_hash;
-}
-#endif
+PGRAB_STRATEGY_EXPORT(strategy_id_hash)

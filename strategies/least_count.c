@@ -88,12 +88,4 @@ const struct pgrab_strategy strategy_least_count = {
     .quota = quota,
 };
 
-#ifdef PGRAB_STRATEGY_SO
-const struct pgrab_strategy *pgrab_strategy_v1(void);
-
-const struct pgrab_strategy *
-pgrab_strategy_v1(void)
-{
-	return &strategy_least_count;
-}
-#endif
+PGRAB_STRATEGY_EXPORT(strategy_least_count)

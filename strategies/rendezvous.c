@@ -46,12 +46,4 @@ const struct pgrab_strategy strategy_rendezvous = {
     .shards = shards,
 };
 
-#ifdef PGRAB_STRATEGY_SO
-const struct pgrab_strategy *pgrab_strategy_v1(void);
-
-const struct pgrab_strategy *
-pgrab_strategy_v1(void)
-{
-	return &strategy_rendezvous;
-}
-#endif
+PGRAB_STRATEGY_EXPORT(strategy_rendezvous)

@@ -28,12 +28,4 @@ const struct pgrab_strategy strategy_weight = {
     .shards = shards,
 };
 
-#ifdef PGRAB_STRATEGY_SO
-const struct pgrab_strategy *pgrab_strategy_v1(void);
-
-const struct pgrab_strategy *
-pgrab_strategy_v1(void)
-{
-	return &strategy_weight;
-}
-#endif
+PGRAB_STRATEGY_EXPORT(strategy_weight)

@@ -29,6 +29,18 @@ extern "C" {
 #define PGRAB_STRATEGY_ABI   2
 #define PGRAB_STRATEGY_ENTRY "pgrab_strategy_v1"
 
+/* At the end of a file that is built into pgrab, or with -DPGRAB_STRATEGY_SO a shared object: its export. */
+#ifdef PGRAB_STRATEGY_SO
+#define PGRAB_STRATEGY_EXPORT(strategy)                       \
+	const struct pgrab_strategy *pgrab_strategy_v1(void); \
+	const struct pgrab_strategy *pgrab_strategy_v1(void)  \
+	{                                                     \
+		return &(strategy);                           \
+	}
+#else
+#define PGRAB_STRATEGY_EXPORT(strategy)
+#endif
+
 /* Every task belongs to one of these, by a hash of its id: pgrab.shard(id). */
 #define PGRAB_SHARDS 1024
 
