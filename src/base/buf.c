@@ -85,6 +85,29 @@ buf_addf(struct buf *b, const char *fmt, ...)
 }
 
 void
+buf_wrap(struct buf *b, const char *text, size_t columns, const char *before)
+{
+	const char *end = b->len == 0 ? NULL : memrchr(b->data, '\n', b->len);
+	size_t at = end == NULL ? b->len : b->len - (size_t)(end + 1 - b->data);
+	const char *blank = "";
+
+	for (text += strspn(text, " \n"); *text != '\0'; text += strspn(text, " \n")) {
+		size_t n = strcspn(text, " \n");
+
+		if (*blank != '\0' && at + 1 + n > columns) {
+			buf_addf(b, "\n%s", before);
+			at = strlen(before);
+			blank = "";
+		}
+		buf_addf(b, "%s%.*s", blank, (int)n, text);
+		at += strlen(blank) + n;
+		text += n;
+		blank = " ";
+	}
+	buf_addc(b, '\n');
+}
+
+void
 buf_json(struct buf *b, const char *s)
 {
 	const char *from = s;

@@ -19,6 +19,8 @@ void buf_add(struct buf *b, const void *p, size_t n);
 void buf_addc(struct buf *b, char c);
 void buf_adds(struct buf *b, const char *s);
 void buf_addf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* A text, as lines of at most so many bytes; it begins where b ends, a further line with `before`. */
+void buf_wrap(struct buf *b, const char *text, size_t columns, const char *before);
 /* A string of JSON, with its quotes; s NULL: null. */
 void buf_json(struct buf *b, const char *s);
 const char *buf_str(const struct buf *b); /* never NULL */

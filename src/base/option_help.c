@@ -1,6 +1,5 @@
 /* The help text of a table: flags on the left, what they mean on the right, wrapped. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/option.h"
@@ -39,30 +38,6 @@ put_left(struct buf *b, const struct option_key *k)
 		buf_addf(b, " %s", metavar);
 }
 
-/* Breaks at blanks; the first line begins at `column`, and so do the others. */
-static void
-put_wrapped(struct buf *b, const char *text, size_t column)
-{
-	size_t at = column;
-
-	while (*text != '\0') {
-		size_t n = strcspn(text, " ");
-
-		if (at > column && at + 1 + n > HELP_COLUMNS) {
-			buf_addf(b, "\n%*s", (int)column, "");
-			at = column;
-		} else if (at > column) {
-			buf_addc(b, ' ');
-			at++;
-		}
-		buf_add(b, text, n);
-		at += n;
-		text += n;
-		text += strspn(text, " ");
-	}
-	buf_addc(b, '\n');
-}
-
 static size_t
 left_column(const struct option_key *table)
 {
@@ -81,17 +56,18 @@ left_column(const struct option_key *table)
 static void
 print_key(const struct option_key *k, size_t column)
 {
-	AUTO_BUF struct buf line = {0}, text = {0};
+	AUTO_BUF struct buf line = {0}, text = {0}, left = {0};
 
+	buf_addf(&left, "%*s", (int)column, "");
 	put_left(&line, k);
 	if (line.len + 2 > column)
-		buf_addf(&line, "\n%*s", (int)column, "");
+		buf_addf(&line, "\n%s", buf_str(&left));
 	else
-		buf_addf(&line, "%*s", (int)(column - line.len), "");
+		buf_adds(&line, buf_str(&left) + line.len);
 	buf_adds(&text, k->help != NULL ? k->help : "");
 	if (k->fallback != NULL && k->type != OPTION_FLAG && !k->secret)
 		buf_addf(&text, " (default %s)", k->fallback);
-	put_wrapped(&line, buf_str(&text), column);
+	buf_wrap(&line, buf_str(&text), HELP_COLUMNS, buf_str(&left));
 	fputs(buf_str(&line), stdout);
 }
 

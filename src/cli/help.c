@@ -37,16 +37,14 @@ print_sections(void)
 {
 	puts("\nThe file of --config may also have these sections; their keys: man pgrab.conf.");
 	for (const struct option_section *s = settings_sections; s->word != NULL; s++) {
-		size_t column = (size_t)printf("  [%s NAME]  ", s->word), indent = column;
+		AUTO_BUF struct buf line = {0}, keys = {0}, left = {0};
 
-		for (const struct option_key *k = s->table; k->name != NULL; k++) {
-			const char *comma = k[1].name != NULL ? "," : "";
-
-			if (column + strlen(k->name) + 2 > 98)
-				column = (size_t)printf("\n%*s", (int)indent, "") - 1;
-			column += (size_t)printf("%s%s ", k->name, comma);
-		}
-		putchar('\n');
+		for (const struct option_key *k = s->table; k->name != NULL; k++)
+			buf_addf(&keys, "%s%s ", k->name, k[1].name != NULL ? "," : "");
+		buf_addf(&line, "  [%s NAME]  ", s->word);
+		buf_addf(&left, "%*s", (int)line.len, "");
+		buf_wrap(&line, buf_str(&keys), 97, buf_str(&left));
+		text_put(&line);
 	}
 }
 

@@ -213,25 +213,11 @@ manual_page(const char *name, struct buf *out)
 	return false;
 }
 
-/* A comment of at most 90 columns a line. */
 static void
 put_comment(struct buf *out, const char *text)
 {
-	size_t column = 0;
-
-	for (text += strspn(text, " "); *text != '\0'; text += strspn(text, " ")) {
-		size_t n = strcspn(text, " ");
-
-		if (column > 0 && column + 1 + n > 88) {
-			buf_addc(out, '\n');
-			column = 0;
-		}
-		buf_adds(out, column == 0 ? "# " : " ");
-		buf_add(out, text, n);
-		column += 1 + n;
-		text += n;
-	}
-	buf_addc(out, '\n');
+	buf_adds(out, "# ");
+	buf_wrap(out, text, 89, "# ");
 }
 
 static void

@@ -20,43 +20,24 @@ put_char(struct buf *out, char c)
 	}
 }
 
-static void
-put_word(struct buf *out, const char *word, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		put_char(out, word[i]);
-}
-
 /* A dot at the beginning of a line would be a macro. */
 static void
-begin_line(struct buf *out, const char *text)
+put_words(struct buf *out, const char *text)
 {
-	if (*text == '.')
-		buf_adds(out, "\\&");
+	for (const char *p = text; *p != '\0'; p++) {
+		if (*p == '.' && (p == text || p[-1] == '\n'))
+			buf_adds(out, "\\&");
+		put_char(out, *p);
+	}
 }
 
 void
 manual_text(struct buf *out, const char *text)
 {
-	size_t column = 0;
+	AUTO_BUF struct buf lines = {0};
 
-	for (text += strspn(text, " \n"); *text != '\0'; text += strspn(text, " \n")) {
-		size_t n = strcspn(text, " \n");
-
-		if (column > 0 && column + 1 + n > ROFF_COLUMNS) {
-			buf_addc(out, '\n');
-			column = 0;
-		} else if (column > 0) {
-			buf_addc(out, ' ');
-			column++;
-		}
-		if (column == 0)
-			begin_line(out, text);
-		put_word(out, text, n);
-		column += n;
-		text += n;
-	}
-	buf_addc(out, '\n');
+	buf_wrap(&lines, text, ROFF_COLUMNS, "");
+	put_words(out, buf_str(&lines));
 }
 
 /* Between texts, so that none begins or ends with it: an empty line, or a list that has ended. */
@@ -74,7 +55,7 @@ manual_paragraph(struct buf *out, const char *text)
 		buf_add(&part, text, n);
 		if (example) {
 			buf_adds(out, ".PP\n.nf\n");
-			put_word(out, buf_str(&part), part.len);
+			put_words(out, buf_str(&part));
 			buf_adds(out, "\n.fi\n");
 		} else {
 			buf_adds(out, ".PP\n");
@@ -88,11 +69,11 @@ void
 manual_item(struct buf *out, const char *bold, const char *italic, const char *text)
 {
 	buf_adds(out, ".TP\n\\fB");
-	put_word(out, bold, strlen(bold));
+	put_words(out, bold);
 	buf_adds(out, "\\fR");
 	if (italic != NULL) {
 		buf_adds(out, " \\fI");
-		put_word(out, italic, strlen(italic));
+		put_words(out, italic);
 		buf_adds(out, "\\fR");
 	}
 	buf_addc(out, '\n');
@@ -109,7 +90,7 @@ void
 manual_subsection(struct buf *out, const char *title)
 {
 	buf_adds(out, ".SS ");
-	put_word(out, title, strlen(title));
+	put_words(out, title);
 	buf_addc(out, '\n');
 }
 
