@@ -32,6 +32,16 @@ struct one_thread {
 void one_thread_take(struct one_thread *o);  /* belongs to the calling thread from here on */
 void one_thread_leave(struct one_thread *o); /* owned by nobody until the next one_thread_take */
 bool one_thread_is_me(const struct one_thread *o);
+/* The main function of a thread that does rounds, in a struct with such an `only`, until one says false. */
+#define THREAD_OF_ROUNDS(main, type, round)   \
+	static void *main(void *arg)          \
+	{                                     \
+		type *mine = arg;             \
+		one_thread_take(&mine->only); \
+		while (round(mine))           \
+			;                     \
+		return NULL;                  \
+	}
 void lock_init(pthread_mutex_t *lock);
 
 /* From here to the end of the scope the calling thread holds this lock. */

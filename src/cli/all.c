@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -76,8 +75,8 @@ static void *
 ask_one(void *arg)
 {
 	struct one *o = arg;
-	enum rc rc = (o->json ? report_objects : report_rows)(
-	    o->db, o->sql, o->n_params, o->params, &o->rows, &o->err);
+	enum rc rc = report_ask(
+	    o->db, o->json ? REPORT_OBJECTS : REPORT_ROWS, o->sql, o->n_params, o->params, &o->rows, &o->err);
 
 	o->again_us = rc == RC_OK ? 0 : clock_mono_us() + AGAIN_US;
 	return NULL;

@@ -83,8 +83,7 @@ list(struct cli *c, const char *sql, int n_params, const char *const *params, in
 	PGresult *r = NULL;
 	enum rc rc;
 
-	rc = c->common->json ? report_array(db, sql, n_params, params, &r, &c->err)
-			     : report_rows(db, sql, n_params, params, &r, &c->err);
+	rc = report_ask(db, c->common->json ? REPORT_ARRAY : REPORT_ROWS, sql, n_params, params, &r, &c->err);
 	if (rc != RC_OK)
 		return cli_fail(c, rc, NULL);
 	if (whole != NULL)

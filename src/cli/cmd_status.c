@@ -89,11 +89,10 @@ run_one(struct cli *c)
 	int code = CLI_DONE;
 	enum rc rc;
 
-	rc = json ? report_objects(db, "cli_overview", 0, NULL, &overview, &c->err)
-		  : report_rows(db, "cli_overview", 0, NULL, &overview, &c->err);
+	rc = report_ask(db, json ? REPORT_OBJECTS : REPORT_ROWS, "cli_overview", 0, NULL, &overview, &c->err);
 	if (rc == RC_OK)
-		rc = json ? report_array(db, "cli_attention", 1, late, &attention, &c->err)
-			  : report_rows(db, "cli_attention", 1, late, &attention, &c->err);
+		rc = report_ask(
+		    db, json ? REPORT_ARRAY : REPORT_ROWS, "cli_attention", 1, late, &attention, &c->err);
 	if (rc != RC_OK) {
 		code = cli_fail(c, rc, NULL);
 	} else if (json) {

@@ -38,7 +38,8 @@ ask(struct top_data *d, const struct top_source *from, bool json, const char *sq
 	if (from->all != NULL)
 		*out = all_ask(from->all, sql, n_params, params, json);
 	else if (d->rc == RC_OK)
-		d->rc = (json ? report_array : report_rows)(from->db, sql, n_params, params, out, &d->err);
+		d->rc = report_ask(
+		    from->db, json ? REPORT_ARRAY : REPORT_ROWS, sql, n_params, params, out, &d->err);
 }
 
 void
@@ -51,8 +52,8 @@ top_data_read(
 	if (d->all)
 		d->overview = all_ask(from->all, "cli_overview", 0, NULL, json);
 	else
-		d->rc = (json ? report_objects : report_rows)(
-		    from->db, "cli_top_overview", 0, NULL, &d->overview, &d->err);
+		d->rc = report_ask(from->db, json ? REPORT_OBJECTS : REPORT_ROWS, "cli_top_overview", 0, NULL,
+		    &d->overview, &d->err);
 	ask(d, from, json, "cli_top_nodes", 1, params, &d->nodes);
 	ask(d, from, json, "cli_top_running", 2, params, &d->running);
 	ask(d, from, json, "cli_top_late", 2, params, &d->late);

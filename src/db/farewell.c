@@ -1,8 +1,6 @@
 /* See farewell.h.  The node's row first: only what no living node holds is put back. */
 #include "db/farewell.h"
 
-#include <stdlib.h>
-
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "db/store_node.h"

@@ -1,8 +1,6 @@
 /* The migrations as one text for people who apply them with a tool of their own; see schema_migrate. */
 #include "db/migrate.h"
 
-#include <stdlib.h>
-
 #include "base/alloc.h"
 #include "base/version.h"
 #include "db/schema.h"

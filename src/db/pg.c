@@ -58,15 +58,9 @@ db_disconnect(struct db *db)
 }
 
 void
-db_plain_session(struct db *db)
+db_be(struct db *db, unsigned traits)
 {
-	db->plain = true;
-}
-
-void
-db_keeps(struct db *db)
-{
-	db->keeps = true;
+	db->traits |= traits;
 }
 
 void
@@ -74,12 +68,6 @@ db_zone(struct db *db, const char *zone)
 {
 	free(db->zone);
 	db->zone = xstrdup(zone);
-}
-
-void
-db_of_node(struct db *db)
-{
-	db->primary = true;
 }
 
 void
@@ -106,12 +94,6 @@ static int64_t
 call_until(const struct db *db)
 {
 	return clock_mono_us() + (db->within_us > 0 ? db->within_us : db->timeout_us);
-}
-
-void
-db_patient(struct db *db)
-{
-	db->patient = true;
 }
 
 void
@@ -155,7 +137,7 @@ db_conn(struct db *db)
 void
 db_lose(struct db *db)
 {
-	if (!db->plain && !db->pooled && db->since[0] != '\0') {
+	if ((db->traits & DB_PLAIN) == 0 && !db->pooled && db->since[0] != '\0') {
 		db->lost_pid = db->pid;
 		db->lost_key = db->key;
 		snprintf(db->lost_since, sizeof db->lost_since, "%s", db->since);
@@ -185,7 +167,8 @@ db_connect(struct db *db, struct err *err)
 	    (!db_is_elsewhere(db) || PQtransactionStatus(db->conn) != PQTRANS_IDLE))
 		return RC_OK;
 	db_disconnect(db);
-	rc = dial_server(db->dsn, db->app, db->timeout_us, db->primary, &target, &db->conn, err);
+	rc = dial_server(
+	    db->dsn, db->app, db->timeout_us, (db->traits & DB_OF_NODE) != 0, &target, &db->conn, err);
 	if (rc == RC_OK) {
 		int64_t within_us = db->within_us;
 
@@ -193,7 +176,7 @@ db_connect(struct db *db, struct err *err)
 		db->generation++;
 		atomic_fetch_add(&open_count, 1);
 		PQsetnonblocking(db->conn, 1);
-		rc = db->plain ? RC_OK : db_settle_in(db, err);
+		rc = (db->traits & DB_PLAIN) != 0 ? RC_OK : db_settle_in(db, err);
 		db->within_us = within_us;
 		if (rc == RC_UNKNOWN || rc == RC_BAD)
 			rc = RC_AGAIN;
@@ -206,7 +189,7 @@ db_connect(struct db *db, struct err *err)
 		life_refused(&db->life, &target);
 	if (rc != RC_OK)
 		db_disconnect(db);
-	return rc == RC_BAD && db->patient ? RC_AGAIN : rc;
+	return rc == RC_BAD && (db->traits & DB_PATIENT) != 0 ? RC_AGAIN : rc;
 }
 
 /* What an error answer of the server means for the caller.  An error answer also means: this statement did
@@ -228,7 +211,9 @@ db_classify(const struct db *db, const PGresult *r, struct err *err)
 		return err_set(err, RC_UNKNOWN, "connection lost: %s", line);
 	}
 	/* FATAL: terminated while it worked, so it may have committed. */
-	rc = severity != NULL && strcmp(severity, "FATAL") == 0 ? RC_UNKNOWN : fault_rc(state, db->patient);
+	rc = severity != NULL && strcmp(severity, "FATAL") == 0
+		 ? RC_UNKNOWN
+		 : fault_rc(state, (db->traits & DB_PATIENT) != 0);
 	err_set(err, rc, "%s%s%s", message ? message : "error", hint ? ". " : "", hint ? hint : "");
 	if (err != NULL) {
 		snprintf(err->sqlstate, sizeof err->sqlstate, "%s", state);
@@ -309,7 +294,9 @@ db_collect(struct db *db, int64_t until_us, PGresult **out, struct err *err)
 			return err_set(err, RC_BAD, "COPY from or to the client is not possible here");
 		}
 		if (st != PGRES_TUPLES_OK && st != PGRES_COMMAND_OK && st != PGRES_EMPTY_QUERY && rc == RC_OK)
-			rc = db->keeps && db_name_is_stale(db, r, err) ? RC_AGAIN : db_classify(db, r, err);
+			rc = (db->traits & DB_KEEPS) != 0 && db_name_is_stale(db, r, err)
+				 ? RC_AGAIN
+				 : db_classify(db, r, err);
 		if (rc == RC_OK && out != NULL) {
 			PQclear(*out);
 			*out = r;
@@ -349,9 +336,9 @@ db_query(
 	if (rc != RC_OK)
 		return rc;
 	until = call_until(db);
-	if (db->pooled && !db->plain && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
+	if (db->pooled && (db->traits & DB_PLAIN) == 0 && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
 		return finish(db_query_pooled(db, sql, n_params, params, until, out, err), out);
-	named = db->keeps && db->since[0] != '\0'; /* until then it may be a pooler's */
+	named = (db->traits & DB_KEEPS) != 0 && db->since[0] != '\0'; /* until then it may be a pooler's */
 	if (named)
 		rc = db_name(db, sql, err);
 	if (rc != RC_OK)

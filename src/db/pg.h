@@ -16,6 +16,7 @@
 
 #include <libpq-fe.h>
 
+#include "base/buf.h"
 #include "base/rc.h"
 
 struct db;
@@ -34,12 +35,18 @@ CHECKED enum rc db_connect(struct db *db, struct err *err);
 void db_disconnect(struct db *db);
 PGconn *db_conn(struct db *db); /* NULL when not connected; borrowed */
 
-/* For a node: a read-only server (a standby) is refused.  Call before the first connect. */
-void db_of_node(struct db *db);
-
-/* For a node that is up: from now on what a person can mend (a login, rights, a database's
- * name) is RC_AGAIN, not RC_BAD. */
-void db_patient(struct db *db);
+enum db_trait {
+	DB_OF_NODE = 1, /* a read-only server (a standby) is refused */
+	DB_PATIENT =
+	    2,        /* of a node that is up: what a person can mend (a login, rights, a database's name) is
+			   RC_AGAIN, not RC_BAD */
+	DB_KEEPS = 4, /* of a thread that sends the same few texts again and again: they are prepared, unless
+			   there is a pooler in between; known by their addresses, so these must not change */
+	DB_PLAIN =
+	    8, /* the text of a task runs there: with the settings of the role and the database, not ours */
+};
+/* From now on it is that, too.  Before the first connect; DB_PATIENT at any time. */
+void db_be(struct db *db, unsigned traits);
 
 /* For a thread of a node: only the server of which *server is the key will do, once it is not 0 (any).  A
  * connection to another one is not used, and one that waits is given up.  (Behind a pooler nobody knows which
@@ -68,15 +75,6 @@ int64_t db_open_count(void);
 
 /* How many connections have been made: a new one may lead to another server. */
 unsigned db_generation(const struct db *db);
-
-/* For a thread that sends the same few texts again and again: they are prepared, unless there is a
- * pooler in between.  They are told apart by their addresses, so these must not change.  Call
- * before the first connect. */
-void db_keeps(struct db *db);
-
-/* For connections on which the text of a task runs: it keeps the settings of the role and the database, not
- * ours.  Call before the first connect. */
-void db_plain_session(struct db *db);
 
 /* Times in results are in this zone instead of UTC, if the server knows it.  Call
  * before the first connect. */
@@ -164,8 +162,7 @@ const char *db_number(char *buf, int64_t v); /* into NUMBER_MAX bytes; returns b
 
 /* Text of array parameters: '{1,2,3}', '{"a b",NULL}'.  Embedded, all-zero is the empty array. */
 struct pgarray {
-	char *data;
-	size_t len, cap;
+	struct buf text;
 };
 void pgarray_fini(struct pgarray *a);
 void pgarray_int(struct pgarray *a, int64_t v);

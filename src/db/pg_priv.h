@@ -22,9 +22,7 @@ struct db {
 	char *zone;                    /* of times in results; NULL: UTC */
 	bool zone_known;               /* by db_zone_now(): a pooler's server is told, too */
 	int64_t timeout_us, within_us; /* of everything; of a call, if it is not 0 */
-	bool plain;                    /* no session settings */
-	bool primary;                  /* of a node: a standby will not do */
-	bool patient;                  /* of a node that is up: it waits for what a person can mend */
+	unsigned traits;               /* enum db_trait */
 	bool pooled;                   /* the connection is to a pooler, whose servers others use as well */
 	unsigned generation;           /* connections made so far */
 	struct life life;              /* of the server that the last connection was to */
@@ -36,7 +34,6 @@ struct db {
 	const _Atomic uint64_t *server; /* which one is wanted (borrowed); NULL: whichever answers */
 	uint64_t key, lost_key;         /* of the one that this connection is to; that lost_pid was on */
 	char target[256];
-	bool keeps; /* this connection sends few texts often: db_query() names them */
 	struct db_named named[DB_NAMED_MAX];
 	size_t n_named;
 	unsigned named_on; /* the generation that these belong to */

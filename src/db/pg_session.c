@@ -53,7 +53,7 @@ introduce(struct db *db, PGresult **res, struct err *err)
 	add_setting(&sql, "default_transaction_isolation", "read committed");
 	for (const struct db_setting *s = db_settings; s->name != NULL; s++)
 		add_setting(&sql, s->name, s->value);
-	if (db->keeps) /* each has one right plan, see above */
+	if ((db->traits & DB_KEEPS) != 0) /* each has one right plan, see above */
 		add_setting(&sql, "plan_cache_mode", "force_generic_plan");
 	if (db->server != NULL)
 		buf_adds(&sql,

@@ -1,92 +1,68 @@
 /*
  * Text form of array parameters, as array_in reads it.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "db/pg.h"
 
-static void
-reserve(struct pgarray *a, size_t n)
+/* An element follows. */
+static struct buf *
+begin(struct pgarray *a)
 {
-	size_t need = a->len + n + 3; /* opening brace, closing brace, NUL */
-
-	if (need <= a->cap)
-		return;
-	a->cap = need * 2 > 256 ? need * 2 : 256;
-	a->data = xrealloc(a->data, a->cap);
-}
-
-/* Room for an element of at most n bytes, after the brace or comma that precedes it. */
-static char *
-element(struct pgarray *a, size_t n)
-{
-	reserve(a, n + 1);
-	a->data[a->len] = a->len == 0 ? '{' : ',';
-	a->len++;
-	return a->data + a->len;
+	buf_addc(&a->text, a->text.len == 0 ? '{' : ',');
+	return &a->text;
 }
 
 void
 pgarray_fini(struct pgarray *a)
 {
-	free(a->data);
-	memset(a, 0, sizeof *a);
+	buf_fini(&a->text);
 }
 
 void
 pgarray_int(struct pgarray *a, int64_t v)
 {
-	char *p = element(a, 20);
-	char digits[24];
-	size_t n = 0;
+	char digits[24], *p = digits + sizeof digits;
 	uint64_t u = v < 0 ? -(uint64_t)v : (uint64_t)v;
 
 	do
-		digits[n++] = (char)('0' + u % 10);
+		*--p = (char)('0' + u % 10);
 	while ((u /= 10) != 0);
 	if (v < 0)
-		digits[n++] = '-';
-	a->len += n;
-	while (n > 0)
-		*p++ = digits[--n];
+		*--p = '-';
+	buf_add(begin(a), p, (size_t)(digits + sizeof digits - p));
 }
 
 void
 pgarray_null(struct pgarray *a)
 {
-	memcpy(element(a, 4), "NULL", 4);
-	a->len += 4;
+	buf_adds(begin(a), "NULL");
 }
 
 void
 pgarray_text(struct pgarray *a, const char *s)
 {
-	char *p, *start;
-
 	if (s == NULL) {
 		pgarray_null(a);
 		return;
 	}
-	start = p = element(a, 2 * strlen(s) + 2);
-	*p++ = '"';
-	for (; *s != '\0'; s++) {
-		if (*s == '"' || *s == '\\')
-			*p++ = '\\';
-		*p++ = *s;
+	buf_addc(begin(a), '"');
+	for (size_t n; *s != '\0'; s += n) {
+		n = strcspn(s, "\"\\");
+		if (n == 0)
+			buf_addc(&a->text, '\\');
+		n += n == 0;
+		buf_add(&a->text, s, n);
 	}
-	*p++ = '"';
-	a->len += (size_t)(p - start);
+	buf_addc(&a->text, '"');
 }
 
 const char *
 pgarray_str(struct pgarray *a)
 {
-	reserve(a, 0);
-	if (a->len == 0)
+	if (a->text.len == 0)
 		return "{}";
-	a->data[a->len] = '}';
-	a->data[a->len + 1] = '\0';
-	return a->data;
+	buf_addc(&a->text, '}');
+	a->text.len--; /* the next element takes its place */
+	return a->text.data;
 }

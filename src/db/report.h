@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/buf.h"
 #include "base/rc.h"
 #include "db/pg.h"
 
@@ -14,17 +15,19 @@
 #define SAYS_NO_CHAINS "No such chains."
 #define SAYS_NO_LIMITS "No such limits."
 
-CHECKED enum rc report_rows(struct db *db, const char *name, int n_params, const char *const *params,
-    PGresult **out, struct err *err);
+enum report_shape {
+	REPORT_ROWS,    /* as they are */
+	REPORT_ARRAY,   /* one row, one column: an array, one element per line; "[]" when there are no rows */
+	REPORT_OBJECTS, /* one column: an object per row */
+	REPORT_FIELDS   /* two columns, name and value, of the first row's columns that are not null */
+};
 
-/* One row, one column: an array, one element per line; "[]" when there are no rows. */
-CHECKED enum rc report_array(struct db *db, const char *name, int n_params, const char *const *params,
-    PGresult **out, struct err *err);
+CHECKED enum rc report_ask(struct db *db, enum report_shape shape, const char *name, int n_params,
+    const char *const *params, PGresult **out, struct err *err);
+#define report_rows(db, ...)    report_ask(db, REPORT_ROWS, __VA_ARGS__)
+#define report_array(db, ...)   report_ask(db, REPORT_ARRAY, __VA_ARGS__)
+#define report_objects(db, ...) report_ask(db, REPORT_OBJECTS, __VA_ARGS__)
+#define report_fields(db, ...)  report_ask(db, REPORT_FIELDS, __VA_ARGS__)
 
-/* One column: an object per row. */
-CHECKED enum rc report_objects(struct db *db, const char *name, int n_params, const char *const *params,
-    PGresult **out, struct err *err);
-
-/* Two columns, name and value, of the first row's columns that are not null. */
-CHECKED enum rc report_fields(struct db *db, const char *name, int n_params, const char *const *params,
-    PGresult **out, struct err *err);
+/* Its SQL. */
+void report_sql(struct buf *sql, enum report_shape shape, const char *name);

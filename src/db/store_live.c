@@ -47,9 +47,8 @@ add_text(struct pgarray *a, const char *text)
 static enum rc
 tell(struct db *db, const struct live_note *notes, size_t n, struct err *err)
 {
-	struct keys k = {0};
+	AUTO(keys_fini) struct keys k = {0};
 	AUTO_ARRAY struct pgarray percent = {0}, text = {0}, at = {0}, stopping = {0}, waits = {0};
-	enum rc rc;
 
 	for (size_t i = 0; i < n; i++) {
 		char number[32];
@@ -66,24 +65,19 @@ tell(struct db *db, const struct live_note *notes, size_t n, struct err *err)
 	    pgarray_str(&percent), pgarray_str(&text), pgarray_str(&at), pgarray_str(&stopping),
 	    pgarray_str(&waits)};
 
-	rc = db_query(db, sql_text("live_tell"), 8, params, NULL, err);
-	keys_fini(&k);
-	return rc;
+	return db_query(db, sql_text("live_tell"), 8, params, NULL, err);
 }
 
 static enum rc
 take_back(struct db *db, const struct live_key *ended, size_t n, struct err *err)
 {
-	struct keys k = {0};
-	enum rc rc;
+	AUTO(keys_fini) struct keys k = {0};
 
 	for (size_t i = 0; i < n; i++)
 		add_key(&k, &ended[i]);
 	const char *params[] = {pgarray_str(&k.incarnation), pgarray_str(&k.id), pgarray_str(&k.version)};
 
-	rc = db_query(db, sql_text("live_ended"), 3, params, NULL, err);
-	keys_fini(&k);
-	return rc;
+	return db_query(db, sql_text("live_ended"), 3, params, NULL, err);
 }
 
 enum rc
@@ -112,28 +106,21 @@ store_live_asked(
 enum rc
 store_live_answer(struct db *db, const struct live_output *o, size_t n, struct err *err)
 {
-	struct keys k = {0};
+	AUTO(keys_fini) struct keys k = {0};
 	AUTO_ARRAY struct pgarray text = {0}, total = {0}, unbroken = {0};
-	size_t said = 0;
-	enum rc rc = RC_OK;
 
 	for (size_t i = 0; i < n; i++) {
 		if (o[i].text == NULL)
 			continue;
-		said++;
 		add_key(&k, &o[i].key);
 		pgarray_text(&text, o[i].text);
 		pgarray_int(&total, o[i].total);
 		pgarray_int(&unbroken, (int64_t)o[i].unbroken);
 	}
-	if (said > 0) {
-		const char *params[] = {pgarray_str(&k.incarnation), pgarray_str(&k.id),
-		    pgarray_str(&k.version), pgarray_str(&text), pgarray_str(&total), pgarray_str(&unbroken)};
+	const char *params[] = {pgarray_str(&k.incarnation), pgarray_str(&k.id), pgarray_str(&k.version),
+	    pgarray_str(&text), pgarray_str(&total), pgarray_str(&unbroken)};
 
-		rc = db_query(db, sql_text("live_answer"), 6, params, NULL, err);
-	}
-	keys_fini(&k);
-	return rc;
+	return k.id.text.len == 0 ? RC_OK : db_query(db, sql_text("live_answer"), 6, params, NULL, err);
 }
 
 static enum step_state
@@ -166,7 +153,7 @@ take_answer(struct step *s, const PGresult *res, int row)
 enum rc
 store_steps(struct db *db, struct step *const *s, size_t n, struct err *err)
 {
-	struct keys k = {0};
+	AUTO(keys_fini) struct keys k = {0};
 	AUTO_ARRAY struct pgarray name = {0}, result = {0};
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
@@ -187,6 +174,5 @@ store_steps(struct db *db, struct step *const *s, size_t n, struct err *err)
 		if (at >= 1 && at <= (int64_t)n)
 			take_answer(s[at - 1], res, row);
 	}
-	keys_fini(&k);
 	return rc;
 }

@@ -31,9 +31,7 @@ open_notify(const void *internal, char *err, size_t err_size)
 
 	n->env = internal;
 	n->db = db_create(n->env->dsn, "pgrab notify", CONNECT_US);
-	db_of_node(n->db);
-	db_patient(n->db);
-	db_plain_session(n->db);
+	db_be(n->db, DB_OF_NODE | DB_PATIENT | DB_PLAIN);
 	return n;
 }
 

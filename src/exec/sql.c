@@ -34,8 +34,7 @@ sql_open(const void *internal, char *err, size_t err_size)
 	w->env = internal;
 	w->sessions.env = internal;
 	w->db = db_create(w->env->dsn, "pgrab sql-look", CALL_US);
-	db_of_node(w->db);
-	db_patient(w->db);
+	db_be(w->db, DB_OF_NODE | DB_PATIENT);
 	return w;
 }
 

@@ -62,9 +62,7 @@ create(const struct exec_env *env, const char *owner, const char *dsn, int64_t i
 	s->incarnation = incarnation;
 	snprintf(app, sizeof app, "pgrab sql %" PRId64, incarnation);
 	s->db = db_create(dsn, app, CALL_US);
-	db_of_node(s->db);
-	db_patient(s->db);
-	db_plain_session(s->db);
+	db_be(s->db, DB_OF_NODE | DB_PATIENT | DB_PLAIN);
 	return s;
 }
 
@@ -246,8 +244,7 @@ sql_session_end_backend(struct sql_session *s, struct err *err)
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
-	db_of_node(db);
-	db_patient(db);
+	db_be(db, DB_OF_NODE | DB_PATIENT);
 	rc = db_query(db, sql_text("sql_end_backend"), 2, params, &res, err);
 	if (rc == RC_OK && !db_bool(res, 0, 0))
 		rc = err_set(err, RC_AGAIN, "backend %s has not ended", s->pid);

@@ -10,9 +10,7 @@ node_db(const struct node *n, const char *what)
 
 	snprintf(app, sizeof app, "pgrab %s", what);
 	db = db_create(n->set->dsn, app, CALL_TIMEOUT_US);
-	db_of_node(db);
-	db_patient(db);
-	db_keeps(db);
+	db_be(db, DB_OF_NODE | DB_PATIENT | DB_KEEPS);
 	db_stays_with(db, &n->server);
 	return db;
 }

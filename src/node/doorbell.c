@@ -145,7 +145,7 @@ connect_and_test(struct dialing *c, const char *dsn)
 	if (pooled) {
 		AUTO_DB struct db *other = db_create(dsn, "pgrab listen test", ANSWER_US);
 
-		db_plain_session(other);
+		db_be(other, DB_PLAIN);
 		rc = hears(c, other, &c->err);
 	}
 	return rc;
@@ -180,8 +180,7 @@ start_connecting(struct doorbell *d)
 	c->holders = 2;
 	c->dsn = xstrdup(d->dsn);
 	c->db = db_create(d->dsn, "pgrab listen", ANSWER_US);
-	db_of_node(c->db);
-	db_plain_session(c->db);
+	db_be(c->db, DB_OF_NODE | DB_PLAIN);
 	d->dialing = c;
 	d->state = BELL_CONNECTING;
 	watch(d, c->done_fd);

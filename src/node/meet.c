@@ -125,7 +125,7 @@ node_meet_database(struct node *n, struct err *err)
 	bool durable = false, said = false;
 	enum rc rc;
 
-	db_of_node(db);
+	db_be(db, DB_OF_NODE);
 	backoff_init(&wait, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us());
 	for (;;) {
 		rc = prepare_database(n, db, &durable, &why, err);

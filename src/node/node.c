@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "handler/protocol.h"
 #include "keeper/keeper.h"
 #include "node/boss/boss.h"
 #include "node/context.h"

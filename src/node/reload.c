@@ -1,6 +1,5 @@
 #include "node/reload.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

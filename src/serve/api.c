@@ -8,7 +8,7 @@
 #include <event2/keyvalq_struct.h>
 
 #include "base/alloc.h"
-#include "db/sql.h"
+#include "db/report.h"
 #include "serve/cache.h"
 
 #define TASKS_MAX 1000
@@ -155,18 +155,10 @@ check_names(struct call *c, const struct api *a)
 	return true;
 }
 
-static void
-build(struct buf *sql, const struct api *a)
+static enum report_shape
+shape_of(const struct api *a)
 {
-	const char *text = sql_text(a->sql);
-
-	/* The text may end with a comment. */
-	switch (a->shape) {
-	case API_ARRAY: buf_addf(sql, "select coalesce(json_agg(q), '[]') from (\n%s\n) q", text); break;
-	case API_OBJECT: buf_addf(sql, "select row_to_json(q) from (\n%s\n) q limit 1", text); break;
-	case API_JSON:
-	case API_PAGE: buf_adds(sql, text); break;
-	}
+	return a->shape == API_ARRAY ? REPORT_ARRAY : a->shape == API_OBJECT ? REPORT_OBJECTS : REPORT_ROWS;
 }
 
 /* One row more than asked for says that there is a next page; one without JSON, that there may be. */
@@ -244,7 +236,7 @@ api_answer(struct call *c, struct db *db)
 	if (ok && a->shape == API_PAGE)
 		snprintf(g.text[g.n - 1], sizeof g.text[0], "%lld", (long long)g.limit + 1);
 	if (ok) {
-		build(&sql, a);
+		report_sql(&sql, shape_of(a), a->sql);
 		rc = ask(c, a, db, buf_str(&sql), &g, &r, &err);
 		if (rc == RC_OK)
 			put_rows(c, a, r, g.limit);

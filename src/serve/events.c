@@ -34,7 +34,7 @@ events_answer(struct call *c, struct db *db)
 		const char *event = db_text(r, row, 1), *data = db_text(r, row, 2);
 
 		snprintf(c->cursor, sizeof c->cursor, "%s", db_text(r, row, 0));
-		/* The first lines have no text of a user's, and JSON no line ends: nothing breaks the form. */
+		/* No text of a user's is in the first lines, and JSON has no line ends. */
 		if (!PQgetisnull(r, row, 1) && is_news(c, event, data))
 			buf_addf(&c->out, "id: %s\nevent: %s\ndata: %s\n\n", c->cursor, event, data);
 	}

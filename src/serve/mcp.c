@@ -1,7 +1,6 @@
 #include "serve/mcp.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>

@@ -178,11 +178,10 @@ count_runs(struct metrics *m, struct db *db, struct err *err)
 	if (since[0] == '\0')
 		params[0] = NULL;
 	rc = db_query(db, sql_text("serve_metrics_runs"), 1, params, &r, err);
-	pthread_mutex_lock(&m->lock);
+	WITH_LOCK(&m->lock);
 	m->counting = false;
 	if (rc == RC_OK)
 		take_runs(m, r);
-	pthread_mutex_unlock(&m->lock);
 	return rc;
 }
 

@@ -18,7 +18,6 @@
 #include "core/backoff.h"
 #include "db/pg.h"
 #include "db/sql.h"
-#include "serve/escape.h"
 
 #define SLICE      "500" /* runs */
 #define EVERY_US   (1 * US_PER_S)

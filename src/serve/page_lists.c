@@ -1,5 +1,4 @@
 /* The pages that list tasks and runs. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"

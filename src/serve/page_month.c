@@ -1,7 +1,5 @@
 /* The page Month: the coming fires as a heat map, hours by days, with clashes and quiet times. */
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "serve/escape.h"

@@ -1,5 +1,4 @@
 /* A run of a chain as a drawing: each link, or levels of links when there are too many. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* Tables of rows: where values lead, and how they are shown. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

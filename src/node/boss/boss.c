@@ -38,7 +38,6 @@
 #include "node/boss/private.h"
 #include "node/context.h"
 #include "node/crews/crews.h"
-#include "node/runs/teller.h"
 
 static int
 by_fence(const void *a, const void *b)
@@ -65,11 +64,10 @@ find_leaks(struct boss *b, struct command *c)
 			c->rows[left++] = c->rows[i];
 	}
 	free(held);
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	WITH_LOCK(&b->lock);
 	c->n_rows = left;
 	c->answered = true;
 	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 }
 
 static void
@@ -93,9 +91,8 @@ obey(struct boss *b, struct command *c)
 	default: assert(!"unknown command");
 	}
 	free(c);
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	WITH_LOCK(&b->lock);
 	b->obeyed++;
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 }
 
 static void
@@ -113,7 +110,7 @@ settled(struct boss *b, struct run *r)
 static void
 granted_back(struct boss *b, struct grant *g)
 {
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	WITH_LOCK(&b->lock);
 	for (size_t i = 0; i < b->n_crews; i++) {
 		b->taken.ready[i] -= g->taken.ready[i];
 		b->taken.urgent[i] -= g->taken.urgent[i];
@@ -122,7 +119,6 @@ granted_back(struct boss *b, struct grant *g)
 	b->taken.timed -= g->taken.timed;
 	b->taken.begins -= g->taken.begins;
 	b->taken.memory -= g->taken.memory;
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	free(g);
 }
 
@@ -211,16 +207,7 @@ boss_round(struct boss *b)
 	return true;
 }
 
-static void *
-boss_main(void *arg)
-{
-	struct boss *b = arg;
-
-	one_thread_take(&b->only);
-	while (boss_round(b))
-		;
-	return NULL;
-}
+THREAD_OF_ROUNDS(boss_main, struct boss, boss_round)
 
 struct boss *
 boss_create(struct node *n)

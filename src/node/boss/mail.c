@@ -39,7 +39,7 @@ boss_take_room(struct boss *b)
 {
 	struct room room;
 
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	WITH_LOCK(&b->lock);
 	room = b->room;
 	b->seen = b->total;
 	for (size_t i = 0; i < b->n_crews; i++) {
@@ -51,7 +51,6 @@ boss_take_room(struct boss *b)
 	b->taken.begins += room.begins;
 	b->taken.memory += room.memory;
 	b->room = (struct room){0};
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	return room;
 }
 
@@ -185,14 +184,10 @@ down_to(struct boss *b, size_t left)
 bool
 boss_wait_empty(struct boss *b, int64_t until_us)
 {
-	bool empty;
-
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	WITH_LOCK(&b->lock);
 	while (!down_to(b, 0) && clock_wait(&b->changed, &b->lock, until_us))
 		;
-	empty = down_to(b, 0);
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
-	return empty;
+	return down_to(b, 0);
 }
 
 bool
@@ -220,9 +215,8 @@ boss_leaks(struct boss *b, struct owned *rows, size_t n)
 	struct command c = {.note.what = NOTE_COMMAND, .what = CMD_LEAKS, .rows = rows, .n_rows = n};
 
 	mailbox_push(b->inbox, &c.note.mail);
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
+	WITH_LOCK(&b->lock);
 	while (!c.answered)
 		(void)clock_wait(&b->changed, &b->lock, CLOCK_NEVER);
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
 	return c.n_rows;
 }

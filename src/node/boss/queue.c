@@ -276,14 +276,10 @@ boss_ahead(const struct crew *c)
 static int64_t
 sure_idle(struct boss *b, const struct crew *c)
 {
-	int64_t taken;
-
 	if (c == &b->crew[0])
 		return c->idle;
-	PTHREAD_OK(pthread_mutex_lock(&b->lock));
-	taken = b->taken.ready[c - b->crew];
-	PTHREAD_OK(pthread_mutex_unlock(&b->lock));
-	return c->idle - taken;
+	WITH_LOCK(&b->lock);
+	return c->idle - b->taken.ready[c - b->crew];
 }
 
 /* Has a large run its turn? */

@@ -125,16 +125,7 @@ finisher_round(struct finisher *s)
 	return true;
 }
 
-static void *
-finisher_main(void *arg)
-{
-	struct finisher *s = arg;
-
-	one_thread_take(&s->only);
-	while (finisher_round(s))
-		;
-	return NULL;
-}
+THREAD_OF_ROUNDS(finisher_main, struct finisher, finisher_round)
 
 static struct finisher *
 create(struct node *n, struct mailbox *queue, struct finisher *aside)

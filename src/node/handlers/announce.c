@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/backoff.h"
-#include "handler/protocol.h"
 #include "node/batch.h"
 
 static void
@@ -51,12 +50,11 @@ handlers_note_news(struct handlers *h)
 {
 	struct pool_status s;
 
-	PTHREAD_OK(pthread_mutex_lock(&h->lock));
+	WITH_LOCK(&h->lock);
 	for (size_t i = 0; i < h->n; i++) {
 		pools_status(h->pools, i, &s);
 		take_down(&h->news[i], &h->setup[i], &s);
 	}
-	PTHREAD_OK(pthread_mutex_unlock(&h->lock));
 	gate_ring(&h->gate);
 }
 
@@ -113,13 +111,12 @@ static void
 print_news(struct handlers *h, struct buf *b)
 {
 	buf_addc(b, '[');
-	PTHREAD_OK(pthread_mutex_lock(&h->lock));
+	WITH_LOCK(&h->lock);
 	for (size_t i = 0; i < h->n; i++) {
 		if (i > 0)
 			buf_addc(b, ',');
 		add_pool(b, &h->setup[i], &h->news[i]);
 	}
-	PTHREAD_OK(pthread_mutex_unlock(&h->lock));
 	buf_addc(b, ']');
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "handler/protocol.h"
 #include "keeper/keeper.h"
 #include "node/context.h"
 #include "node/crews/crews.h"

@@ -1,7 +1,6 @@
 /* What the machine has left, and how fit the node's strategy finds it: both go out with the beats. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -193,8 +193,7 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 		strcpy(h->host, "?");
 	h->store = n->store;
 	h->db = db_create(n->set->dsn, "pgrab heartbeat", n->set->fence_after_us / 2);
-	db_of_node(h->db);
-	db_keeps(h->db);
+	db_be(h->db, DB_OF_NODE | DB_KEEPS);
 	if (n->set->outlast_restart != OUTLAST_RESTART_OFF)
 		db_watch(h->db, n->set->outlast_restart == OUTLAST_RESTART_YES);
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
@@ -204,7 +203,7 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	if (rc == RC_OK)
 		rc = heartbeat_name_first(h, err);
 	if (rc == RC_OK) {
-		db_patient(h->db);
+		db_be(h->db, DB_PATIENT);
 		backoff_reset(&h->backoff);
 		*out = h;
 		return RC_OK;

@@ -10,19 +10,17 @@
 void
 heartbeat_ring(struct heartbeat *h)
 {
-	PTHREAD_OK(pthread_mutex_lock(&h->lock));
+	WITH_LOCK(&h->lock);
 	h->rung = true;
-	PTHREAD_OK(pthread_mutex_unlock(&h->lock));
 	gate_ring(&h->gate);
 }
 
 void
 heartbeat_busy(struct heartbeat *h, int64_t node_id)
 {
-	PTHREAD_OK(pthread_mutex_lock(&h->lock));
+	WITH_LOCK(&h->lock);
 	if (h->n_busy < BUSY_MAX)
 		h->busy[h->n_busy++] = node_id;
-	PTHREAD_OK(pthread_mutex_unlock(&h->lock));
 	gate_ring(&h->gate);
 }
 

@@ -1,5 +1,4 @@
 /* What people want of this node, as a beat has brought it. */
-#include <string.h>
 
 #include "base/log.h"
 #include "base/texts.h"

@@ -101,7 +101,7 @@ ring(struct loaders *ls, const uint16_t *shards, unsigned n, bool many)
 	for (size_t i = 0; i < ls->count; i++) {
 		struct loader *l = &ls->loader[i];
 
-		PTHREAD_OK(pthread_mutex_lock(&l->bell_lock));
+		WITH_LOCK(&l->bell_lock);
 		l->bell_all = l->bell_all || n == 0;
 		l->bell_rang = true;
 		l->bell_many = l->bell_many || many;
@@ -109,7 +109,6 @@ ring(struct loaders *ls, const uint16_t *shards, unsigned n, bool many)
 			if (shards[k] < PGRAB_SHARDS)
 				pgrab_shard_add(&l->bell, shards[k]);
 		}
-		PTHREAD_OK(pthread_mutex_unlock(&l->bell_lock));
 		gate_ring(&l->gate);
 	}
 }
@@ -133,9 +132,8 @@ void
 loaders_ring_lanes(struct loaders *ls)
 {
 	for (size_t i = 0; i < ls->count; i++) {
-		PTHREAD_OK(pthread_mutex_lock(&ls->loader[i].bell_lock));
+		WITH_LOCK(&ls->loader[i].bell_lock);
 		ls->loader[i].bell_lanes = true;
-		PTHREAD_OK(pthread_mutex_unlock(&ls->loader[i].bell_lock));
 	}
 	loaders_ring(ls, NULL, 0);
 }

@@ -38,7 +38,7 @@
 void
 recover_dead(struct recover *r, const struct member *m)
 {
-	PTHREAD_OK(pthread_mutex_lock(&r->lock));
+	WITH_LOCK(&r->lock);
 	if (r->n_suspects < DEAD_MAX) {
 		struct suspect *s = &r->suspect[r->n_suspects++];
 
@@ -49,16 +49,14 @@ recover_dead(struct recover *r, const struct member *m)
 		    .silent_us = m->silent_us};
 		snprintf(s->name, sizeof s->name, "%s", m->name);
 	}
-	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
 	gate_ring(&r->gate);
 }
 
 void
 recover_own_ended(struct recover *r, int64_t incarnation)
 {
-	PTHREAD_OK(pthread_mutex_lock(&r->lock));
+	WITH_LOCK(&r->lock);
 	r->own = incarnation;
-	PTHREAD_OK(pthread_mutex_unlock(&r->lock));
 	gate_ring(&r->gate);
 }
 
@@ -115,9 +113,8 @@ bury_all(struct recover *r)
 	for (size_t i = 0; i < n; i++)
 		bury(r, &copy[i]);
 	if (own != 0 && recover_sweep(r, own)) {
-		PTHREAD_OK(pthread_mutex_lock(&r->lock));
+		WITH_LOCK(&r->lock);
 		r->own = r->own == own ? 0 : r->own;
-		PTHREAD_OK(pthread_mutex_unlock(&r->lock));
 	}
 }
 
@@ -313,16 +310,7 @@ recover_round(struct recover *r)
 	return true;
 }
 
-static void *
-recover_main(void *arg)
-{
-	struct recover *r = arg;
-
-	one_thread_take(&r->only);
-	while (recover_round(r))
-		;
-	return NULL;
-}
+THREAD_OF_ROUNDS(recover_main, struct recover, recover_round)
 
 struct recover *
 recover_create(struct node *n)

@@ -3,7 +3,6 @@
  * that waits) keeps no other from it: see doubts.h.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/log.h"

@@ -1,7 +1,6 @@
 #include "node/runs/hosting.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

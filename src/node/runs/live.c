@@ -195,7 +195,7 @@ lives_changes(struct lives *l, bool again, int64_t patience_us, struct live_chan
 	size_t n = 0;
 
 	*out = (struct live_changes){.next_us = CLOCK_NEVER};
-	PTHREAD_OK(pthread_mutex_lock(&l->lock));
+	WITH_LOCK(&l->lock);
 	TAILQ_FOREACH (v, &l->under_way, next)
 		n++;
 	out->notes = xcalloc(n + 1, sizeof *out->notes);
@@ -218,7 +218,6 @@ lives_changes(struct lives *l, bool again, int64_t patience_us, struct live_chan
 	out->n_ended = l->n_ended;
 	l->ended = NULL;
 	l->n_ended = l->cap_ended = 0;
-	PTHREAD_OK(pthread_mutex_unlock(&l->lock));
 }
 
 static void
@@ -255,13 +254,12 @@ lives_output(struct lives *l, const struct live_key *key, struct live_output *ou
 	struct live *v;
 
 	*out = (struct live_output){.key = *key};
-	PTHREAD_OK(pthread_mutex_lock(&l->lock));
+	WITH_LOCK(&l->lock);
 	if ((v = find(l, key)) != NULL) {
 		PTHREAD_OK(pthread_mutex_lock(&v->lock));
 		fill_output(v, out);
 		PTHREAD_OK(pthread_mutex_unlock(&v->lock));
 	}
-	PTHREAD_OK(pthread_mutex_unlock(&l->lock));
 }
 
 void

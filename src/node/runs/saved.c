@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/secret.h"
-#include "handler/protocol.h"
 #include "node/runs/teller.h"
 
 void

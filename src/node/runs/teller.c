@@ -169,9 +169,7 @@ teller_start(struct node *n)
 	gate_init(&t->gate);
 	steps_init(&t->steps);
 	t->db = db_create(n->set->dsn, "pgrab teller", CALL_US);
-	db_of_node(t->db);
-	db_patient(t->db);
-	db_keeps(t->db);
+	db_be(t->db, DB_OF_NODE | DB_PATIENT | DB_KEEPS);
 	backoff_init(&t->backoff, US_PER_S, 30 * US_PER_S, (uint64_t)clock_mono_us());
 	thread_start(&t->thread, "teller", teller_main, t);
 	return t;

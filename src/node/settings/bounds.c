@@ -1,5 +1,4 @@
 /* From settings to what tasks may do: exec/bounds.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

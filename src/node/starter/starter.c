@@ -322,16 +322,7 @@ starter_round(struct starter *s)
 	return true;
 }
 
-static void *
-starter_main(void *arg)
-{
-	struct starter *s = arg;
-
-	one_thread_take(&s->only);
-	while (starter_round(s))
-		;
-	return NULL;
-}
+THREAD_OF_ROUNDS(starter_main, struct starter, starter_round)
 
 struct starter *
 starter_create(struct node *n)
