@@ -1,7 +1,6 @@
 /* --arg NAME=TEXT and --arg NAME:=JSON, as one JSON object. */
-#include "cli/args.h"
+#include "cli/cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>

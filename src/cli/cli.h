@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "base/option.h"
 #include "base/rc.h"
 #include "db/pg.h"
@@ -106,6 +107,9 @@ struct command {
 extern const struct option_key cli_common_keys[];
 #define CLI_ONLY_COMMON .options = cli_common_keys, .options_size = sizeof(struct cli_common)
 
+/* How many words it takes. */
+#define CLI_OPERANDS(min, max) .min_operands = min, .max_operands = max
+
 /* All commands, in the order of the help; ended by NULL. */
 #define CLI_COMMANDS_MAX 100
 
@@ -183,3 +187,29 @@ struct cli_time {
 	char text[64];
 };
 const char *cli_time(const char *given, struct cli_time *t); /* NULL for NULL */
+
+/* All values of --arg as a JSON object, which the caller owns; untouched when there are none. */
+CHECKED enum rc cli_args(struct cli *c, char **json_out);
+
+/* Blanks out connection strings with a password in the command line, which anybody on the machine can read.
+ * Call after the settings, which are copies, have been read. */
+void cli_hide_passwords(int argc, char **argv);
+
+/* The whole of a file; "-" is the standard input.  Returns CLI_DONE, or the code of what it has reported. */
+int cli_read_file(struct cli *c, const char *path, struct buf *out);
+
+/* Applies a JSON or SQL text in a transaction that stays open; prints what it has changed, and ends it. */
+CHECKED enum rc cli_apply(struct cli *c, const char *text, const char *source, bool prune);
+int cli_apply_end(struct cli *c, bool dry_run);
+
+/* Waits until something in the database is over.  CLI_DONE: it is, or there is no row.  Otherwise the code of
+ * what it has reported. */
+struct cli_wait {
+	const char *sql; /* a text of src/db/sql; its column `over` says whether it is */
+	int n_params;
+	const char *params[2];
+	int64_t timeout_us;
+	void (*seen)(struct cli_wait *w); /* after each look that found it not over; or NULL */
+	PGresult *result;                 /* of the last look; the caller's */
+};
+int cli_wait(struct cli *c, struct cli_wait *w);

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/texts.h"
-#include "cli/args.h"
 #include "cli/commands.h"
 #include "db/store_add.h"
 
@@ -363,8 +362,7 @@ const struct command cmd_edit = {
 	"  pgrab edit nightly --schedule '0 3 * * *' --on-failure ''",
     CLI_OPTIONS(keys),
     .in_utc = true,
-    .min_operands = 1,
-    .max_operands = 2,
+    CLI_OPERANDS(1, 2),
     .repeat = "arg",
     .exec = run_edit,
 };

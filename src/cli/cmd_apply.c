@@ -7,7 +7,6 @@
 #include <cjson/cJSON.h>
 
 #include "cli/commands.h"
-#include "cli/file.h"
 
 struct options {
 	struct cli_common common;
@@ -117,8 +116,7 @@ const struct command cmd_apply = {
 	"applying it again changes nothing. An SQL file is run as it is; use insert ... on conflict (key)\n"
 	"do update. Either is one transaction. - is the standard input.",
     CLI_OPTIONS(apply_keys),
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .exec = run_apply,
 };
 

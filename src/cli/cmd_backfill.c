@@ -40,7 +40,6 @@ const struct command cmd_backfill = {
 	"times, or how long ago: 2d. Watch it with `pgrab show BATCH`; `pgrab cancel BATCH` gives it up.\n"
 	"  pgrab backfill nightly 2026-01-01 2026-02-01 --dry-run",
     CLI_OPTIONS(keys),
-    .min_operands = 3,
-    .max_operands = 3,
+    CLI_OPERANDS(3, 3),
     .exec = run_backfill,
 };

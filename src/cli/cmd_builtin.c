@@ -124,8 +124,7 @@ const struct command cmd_executor = {
 	"them. The setting `allow` of a node says which kinds it runs; `pgrab nodes` shows it.",
     .options = keys,
     .options_size = sizeof(struct cli_common),
-    .min_operands = 1,
-    .max_operands = FILES_MAX,
+    CLI_OPERANDS(1, FILES_MAX),
     .exec = run_executor,
 };
 
@@ -138,7 +137,6 @@ const struct command cmd_strategy = {
 	       "pgrab.ownership says which node owns what at the moment.",
     .options = keys,
     .options_size = sizeof(struct cli_common),
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .exec = run_strategy,
 };

@@ -35,7 +35,6 @@ const struct command cmd_diff = {
 	"The function pgrab.changes(); it also works for a deleted task. For the definition that a run had:\n"
 	"select pgrab.definition_of(r.task_id, r.version) from pgrab.run r where ...",
     CLI_OPTIONS(keys),
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .exec = run_diff,
 };

@@ -1,6 +1,5 @@
 /* pgrab drain, undrain: the functions of the same names. */
 #include "cli/commands.h"
-#include "cli/wait.h"
 
 struct options {
 	struct cli_common common;
@@ -38,8 +37,7 @@ const struct command cmd_drain = {
     .details = "It hands back what it has not started, and stays drained, even after a restart, until pgrab\n"
 	       "undrain. One that has died is not reported as missing any more, by pgrab doctor or status.",
     CLI_OPTIONS(drain_keys),
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .exec = run_drain,
 };
 const struct command cmd_undrain = {
@@ -48,8 +46,7 @@ const struct command cmd_undrain = {
     .usage = "NODE [OPTIONS]",
     .summary = "let a drained node take tasks again",
     CLI_ONLY_COMMON,
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .sql = "cli_undrain",
     .nothing = "",
 };

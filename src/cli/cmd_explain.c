@@ -19,7 +19,6 @@ const struct command cmd_explain = {
 	"The function pgrab.explain(). TASK is an id, a key or a name. The verdicts are ok, waits (time or\n"
 	"others will resolve it) and blocked (it needs you, and the detail says what to do).",
     CLI_ONLY_COMMON,
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .exec = run_explain,
 };

@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/file.h"
 #include "cli/import.h"
 
 #define ARGS_MOST 1048576
@@ -342,7 +341,6 @@ const struct command cmd_import = {
 	"Jobs that have no counterpart are left out and named, and the exit status is 1. Nodes need --allow\n"
 	"shell (and exec, if it sets SHELL) for a crontab, --allow exec for units. See docs/moving.md.",
     CLI_OPTIONS(keys),
-    .min_operands = 2,
-    .max_operands = 2,
+    CLI_OPERANDS(2, 2),
     .exec = run_import,
 };

@@ -246,7 +246,6 @@ const struct command cmd_logs = {
 	"The output of a run in progress comes from its node, that of an ended one from the history. At\n"
 	"most 64 KiB are kept, the head and the tail. In psql: select pgrab.output(ID).",
     CLI_OPTIONS(keys),
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .exec = run_logs,
 };

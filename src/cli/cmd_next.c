@@ -51,8 +51,7 @@ const struct command cmd_next = {
 	       "Where there is room for it: the page /month of pgrab serve, the function pgrab.month().",
     .also = "A month of all schedules: pgrab serve shows it as a picture at /month",
     CLI_OPTIONS(keys),
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .in_utc = true,
     .exec = run_next,
 };

@@ -2,7 +2,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "cli/args.h"
 #include "cli/commands.h"
 #include "db/schema.h"
 #include "node/node.h"

@@ -149,7 +149,6 @@ const struct command cmd_show = {
     .usage = "TASK [OPTIONS]",
     .summary = "show all about one task: definition, attempts, output, chain, why it is not running",
     CLI_ONLY_COMMON,
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .exec = run_show,
 };

@@ -22,8 +22,7 @@ const struct command cmd_signal = {
 	"fires; the first of a name counts. Its run gets what is sent with it.\n"
 	"  pgrab signal release approved '{\"by\": \"ann\"}'",
     CLI_ONLY_COMMON,
-    .min_operands = 2,
-    .max_operands = 3,
+    CLI_OPERANDS(2, 3),
     .exec = run_signal,
 };
 
@@ -39,8 +38,7 @@ const struct command cmd_resolve = {
 	"  pgrab resolve thumbnails succeeded '{\"thumbnails\": 21}'\n"
 	"  pgrab resolve thumbnails failed 'out of paper'",
     CLI_ONLY_COMMON,
-    .min_operands = 2,
-    .max_operands = 3,
+    CLI_OPERANDS(2, 3),
     .sql = "cli_resolve",
     .nothing = "",
 };

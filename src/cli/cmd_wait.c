@@ -2,12 +2,9 @@
  * pgrab wait, and the waiting of pgrab drain.  Nothing tells a client of the end of a run, so the database is
  * polled, at most twice a second.
  */
-#include "cli/wait.h"
-
 #include <poll.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/clock.h"
 #include "cli/commands.h"
 
@@ -116,7 +113,6 @@ const struct command cmd_wait = {
     .summary = "wait until the current fire of a task is over; exit status 0 if it succeeded",
     .details = "Retries are part of the fire. For a schedule it is the next fire that ends.",
     CLI_OPTIONS(keys),
-    .min_operands = 1,
-    .max_operands = 1,
+    CLI_OPERANDS(1, 1),
     .exec = run_wait,
 };

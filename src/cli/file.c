@@ -1,5 +1,5 @@
 /* Files that commands read. */
-#include "cli/file.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <stdio.h>

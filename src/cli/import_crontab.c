@@ -11,7 +11,6 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "cli/file.h"
 #include "cli/import.h"
 
 struct crontab {

@@ -13,7 +13,6 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "cli/file.h"
 #include "cli/import.h"
 
 #define DAY_S        86400

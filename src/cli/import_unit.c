@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "cli/file.h"
 
 static char *
 trim(char *s)

@@ -1,6 +1,5 @@
 /* Errors: what was being done, what went wrong, what to do about it.  Never with a password. */
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"

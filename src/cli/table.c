@@ -2,7 +2,6 @@
 #include "cli/table.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
