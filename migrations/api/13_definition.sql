@@ -43,35 +43,31 @@ comment on function pgrab_internal.definition_rare(pgrab_internal.task) is
 -- a statement starts, whatever is evaluated.
 create or replace function pgrab_internal.definition_own(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
-begin atomic
-  select case
-    when t.max_attempts <> 3 or t.priority <> 0 or t.timeout <> '1 hour' or t.delivery <> 'at_least_once'
-      or t.preemptible or t.require <> '{}' or t.backoff <> '5 s'
-      or t.backoff_max <> '1 hour' or t.misfire <> 'once'
-      or t.misfire_after <> '1 minute' or t.misfire_limit <> 100 or t.timezone <> 'UTC' or t.jitter <> '0'
-      or t.run_if <> 'success' or t.source <> '' or t.slots <> 1 or num_nonnulls(t.schedule, t.starts_at,
-        t.ends_at, t.max_runs, t.calendar, t.limit_key, t.on_failure, t.expect_within, t.slow_after,
-        t.stall_after, t.keep, t.wait_for, t.wait_timeout, t.signal_by, t.prefer) > 0
-    then pgrab_internal.definition_rare(t)
-    when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.share_key, t.parent_id, t.chain,
-      t.batch) = 0 then null
-    else case when t.command = '' then '{}' else jsonb_build_object('command', t.command) end
-      || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
-      || case when t.key is null then '{}' else jsonb_build_object('key', t.key) end
-      || case when t.share_key is null then '{}' else jsonb_build_object('share_key', t.share_key) end
-      || case when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end
-      || case when t.batch is null then '{}' else jsonb_build_object('batch', t.batch) end
-    end;
-end;
+return case
+  when t.max_attempts <> 3 or t.priority <> 0 or t.timeout <> '1 hour' or t.delivery <> 'at_least_once'
+    or t.preemptible or t.require <> '{}' or t.backoff <> '5 s'
+    or t.backoff_max <> '1 hour' or t.misfire <> 'once'
+    or t.misfire_after <> '1 minute' or t.misfire_limit <> 100 or t.timezone <> 'UTC' or t.jitter <> '0'
+    or t.run_if <> 'success' or t.source <> '' or t.slots <> 1 or num_nonnulls(t.schedule, t.starts_at,
+      t.ends_at, t.max_runs, t.calendar, t.limit_key, t.on_failure, t.expect_within, t.slow_after,
+      t.stall_after, t.keep, t.wait_for, t.wait_timeout, t.signal_by, t.prefer) > 0
+  then pgrab_internal.definition_rare(t)
+  when t.command = '' and t.args = '{}' and num_nonnulls(t.key, t.share_key, t.parent_id, t.chain,
+    t.batch) = 0 then null
+  else case when t.command = '' then '{}' else jsonb_build_object('command', t.command) end
+    || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
+    || case when t.key is null then '{}' else jsonb_build_object('key', t.key) end
+    || case when t.share_key is null then '{}' else jsonb_build_object('share_key', t.share_key) end
+    || case when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end
+    || case when t.batch is null then '{}' else jsonb_build_object('batch', t.batch) end
+  end;
 comment on function pgrab_internal.definition_own(pgrab_internal.task) is
   'pgrab_internal.definition() without the rows of pgrab.edge.';
 
 create or replace function pgrab_internal.definition(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
-begin atomic
-  select case when t.chain is null then pgrab_internal.definition_own(t)
-    else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end;
-end;
+return case when t.chain is null then pgrab_internal.definition_own(t)
+  else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end;
 comment on function pgrab_internal.definition(pgrab_internal.task) is
   'The definition of a task as JSON, without defaults: kept in the history when the task ends. Null: all '
   'default.';
@@ -89,10 +85,8 @@ comment on function pgrab.definition(bigint) is
 
 create or replace function pgrab_internal.definition_whole(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
-begin atomic
-  select jsonb_strip_nulls(jsonb_build_object('kind', t.kind, 'name', t.name))
-    || coalesce(pgrab_internal.definition_own(t), '{}');
-end;
+return jsonb_strip_nulls(jsonb_build_object('kind', t.kind, 'name', t.name))
+  || coalesce(pgrab_internal.definition_own(t), '{}');
 comment on function pgrab_internal.definition_whole(pgrab_internal.task) is
   'What is kept in pgrab.definition: the definition with kind and name.';
 
@@ -200,15 +194,13 @@ comment on function pgrab.last_run(bigint, text, bigint) is
 
 create or replace function pgrab.definition_of(p_task_id bigint, p_version bigint) returns jsonb
 language sql stable
-begin atomic
-  select coalesce(
-    (select d.definition from pgrab.definition d
-     where d.task_id = p_task_id and d.version <= p_version order by d.version desc limit 1),
-    (select jsonb_strip_nulls(jsonb_build_object('kind', r.kind, 'name', r.name))
-       || coalesce(r.definition, '{}') from pgrab.last_run(p_task_id, 'ended') r),
-    (select pgrab_internal.definition_whole(row(t.*)::pgrab_internal.task)
-     from pgrab.task t where t.id = p_task_id));
-end;
+return coalesce(
+  (select d.definition from pgrab.definition d
+   where d.task_id = p_task_id and d.version <= p_version order by d.version desc limit 1),
+  (select jsonb_strip_nulls(jsonb_build_object('kind', r.kind, 'name', r.name))
+     || coalesce(r.definition, '{}') from pgrab.last_run(p_task_id, 'ended') r),
+  (select pgrab_internal.definition_whole(row(t.*)::pgrab_internal.task)
+   from pgrab.task t where t.id = p_task_id));
 comment on function pgrab.definition_of(bigint, bigint) is
   'The definition that a run had: select pgrab.definition_of(r.task_id, r.version) from pgrab.run r. Works '
   'for tasks that were edited or deleted since. Defaults are left out.';

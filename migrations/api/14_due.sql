@@ -33,11 +33,9 @@ comment on function pgrab_internal.any_slots() is
 -- Keeps a role from walking past the tasks of others; row security decides what it sees.
 create or replace function pgrab_internal.sees_only() returns text
 language sql stable
-begin atomic
-  select case when row_security_active('pgrab.task'::regclass) and not exists (
-    select from pg_roles r where r.rolname in ('pgrab_operator', 'pgrab_read', 'pgrab_node')
-      and pg_has_role(r.oid, 'USAGE')) then current_user::text end;
-end;
+return case when row_security_active('pgrab.task'::regclass) and not exists (
+  select from pg_roles r where r.rolname in ('pgrab_operator', 'pgrab_read', 'pgrab_node')
+    and pg_has_role(r.oid, 'USAGE')) then current_user::text end;
 comment on function pgrab_internal.sees_only() is
   'The owner of the tasks that the current user sees. Null: it sees those of all.';
 

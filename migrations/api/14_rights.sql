@@ -5,22 +5,18 @@
 -- tables, and none here.
 create or replace function pgrab_internal.is_member(p_role text, p_of text) returns boolean
 language sql stable
-begin atomic
-  select exists (
-    select from pg_catalog.pg_roles r join pg_catalog.pg_roles o on o.rolname = p_of
-    where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, 'USAGE'));
-end;
+return exists (
+  select from pg_catalog.pg_roles r join pg_catalog.pg_roles o on o.rolname = p_of
+  where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, 'USAGE'));
 comment on function pgrab_internal.is_member(text, text) is
   'Has the first role inherited the rights of the second, directly or not? False when there is no such role.';
 
 create or replace function pgrab_internal.may_become(p_role text, p_of text) returns boolean
 language sql stable
-begin atomic
-  select exists (
-    select from pg_catalog.pg_roles r join pg_catalog.pg_roles o on o.rolname = p_of
-    where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, case
-      when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end));
-end;
+return exists (
+  select from pg_catalog.pg_roles r join pg_catalog.pg_roles o on o.rolname = p_of
+  where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, case
+    when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end));
 comment on function pgrab_internal.may_become(text, text) is
   'May the first role SET ROLE to the second? Whoever has a token of a role is that role.';
 

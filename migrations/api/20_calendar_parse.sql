@@ -17,18 +17,14 @@
 -- x & -x is a power of two up to 2^62, exact in a float8, so the rounded logarithm is exact too.
 create or replace function pgrab_internal.lowest_bit(p_bits bigint) returns integer
 language sql immutable parallel safe
-begin atomic
-  select (pg_catalog.ln((p_bits & -p_bits)::pg_catalog.float8) * 1.4426950408889634)::pg_catalog.int4;
-end;
+return (pg_catalog.ln((p_bits & -p_bits)::pg_catalog.float8) * 1.4426950408889634)::pg_catalog.int4;
 comment on function pgrab_internal.lowest_bit(bigint) is
   'Number of the lowest bit set, 0-62. The caller makes sure that one is set.';
 
 create or replace function pgrab_internal.schedule_quote(p_text text) returns text
 language sql immutable parallel safe
-begin atomic
-  select '"' || pg_catalog.regexp_replace(pg_catalog.left(p_text, 80), '[[:cntrl:]]', '?', 'g')
-    || case when pg_catalog.length(p_text) > 80 then '...' else '' end || '"';
-end;
+return '"' || pg_catalog.regexp_replace(pg_catalog.left(p_text, 80), '[[:cntrl:]]', '?', 'g')
+  || case when pg_catalog.length(p_text) > 80 then '...' else '' end || '"';
 comment on function pgrab_internal.schedule_quote(text) is
   'A value as error messages show it: quoted, cut at 80 characters, control characters replaced.';
 
@@ -63,16 +59,14 @@ comment on function pgrab_internal.zone_hint(text) is
 -- Names of places, and the few other names that mean the same to IANA and to AT TIME ZONE.
 create or replace function pgrab_internal.zone_known(p_timezone text) returns boolean
 language sql immutable parallel safe
-begin atomic
-  select p_timezone ~* ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile'
-      || '|Europe|Indian|Mexico|Pacific|US)/[a-z_/-]+$')
-    or p_timezone ~* '^Etc/(UTC|UCT|GMT|Universal|Zulu|Greenwich|GMT0|GMT[+-]([0-9]|1[0-2])|GMT-1[34])$'
-    or pg_catalog.lower(p_timezone) in (
-      'utc', 'uct', 'gmt', 'gmt0', 'gmt+0', 'gmt-0', 'zulu', 'universal', 'greenwich', 'est', 'mst', 'hst',
-      'est5edt', 'cst6cdt', 'mst7mdt', 'pst8pdt', 'gb', 'gb-eire', 'nz', 'nz-chat', 'cuba', 'egypt', 'eire',
-      'hongkong', 'iceland', 'iran', 'israel', 'jamaica', 'japan', 'kwajalein', 'libya', 'navajo', 'poland',
-      'portugal', 'prc', 'roc', 'rok', 'singapore', 'turkey', 'w-su');
-end;
+return p_timezone ~* ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile'
+    || '|Europe|Indian|Mexico|Pacific|US)/[a-z_/-]+$')
+  or p_timezone ~* '^Etc/(UTC|UCT|GMT|Universal|Zulu|Greenwich|GMT0|GMT[+-]([0-9]|1[0-2])|GMT-1[34])$'
+  or pg_catalog.lower(p_timezone) in (
+    'utc', 'uct', 'gmt', 'gmt0', 'gmt+0', 'gmt-0', 'zulu', 'universal', 'greenwich', 'est', 'mst', 'hst',
+    'est5edt', 'cst6cdt', 'mst7mdt', 'pst8pdt', 'gb', 'gb-eire', 'nz', 'nz-chat', 'cuba', 'egypt', 'eire',
+    'hongkong', 'iceland', 'iran', 'israel', 'jamaica', 'japan', 'kwajalein', 'libya', 'navajo', 'poland',
+    'portugal', 'prc', 'roc', 'rok', 'singapore', 'turkey', 'w-su');
 comment on function pgrab_internal.zone_known(text) is
   'Does this text have the form of an IANA zone name?';
 
@@ -105,18 +99,16 @@ comment on function pgrab_internal.zone_check(text) is
 
 create or replace function pgrab_internal.cron_help(p_place integer) returns text
 language sql immutable parallel safe
-begin atomic
-  select case p_place
-    when 1 then 'Seconds: *, 0-59, a range 10-30, a step */5, 10/5 or 10-30/5, or a list of those: 0,15,30.'
-    when 2 then 'Minutes: *, 0-59, a range 10-30, a step */5, 10/5 or 10-30/5, or a list of those: 0,15,30.'
-    when 3 then 'Hours: *, 0-23, a range 9-17, a step */2, 8/2 or 8-18/2, or a list of those: 8,12,18.'
-    when 4 then 'Days of the month: *, 1-31, a range 1-15, a step */2, 1/2 or 1-15/2, L (last day), 15W '
-      '(weekday nearest to the 15th), LW (last weekday), or a list of those: 1,15,L.'
-    when 5 then 'Months: *, 1-12 or JAN-DEC, a range 4-9, a step */3, 2/3 or 2-11/3, or a list of those: '
-      '3,6,9,12.'
-    else 'Days of the week: *, 0-7 or SUN-SAT (0 and 7 are Sunday), a range MON-FRI, a step */2, 1/2 or '
-      '1-5/2, 5L (last Friday), 5#3 (third Friday), or a list of those: MON,WED.'
-  end;
+return case p_place
+  when 1 then 'Seconds: *, 0-59, a range 10-30, a step */5, 10/5 or 10-30/5, or a list of those: 0,15,30.'
+  when 2 then 'Minutes: *, 0-59, a range 10-30, a step */5, 10/5 or 10-30/5, or a list of those: 0,15,30.'
+  when 3 then 'Hours: *, 0-23, a range 9-17, a step */2, 8/2 or 8-18/2, or a list of those: 8,12,18.'
+  when 4 then 'Days of the month: *, 1-31, a range 1-15, a step */2, 1/2 or 1-15/2, L (last day), 15W '
+    '(weekday nearest to the 15th), LW (last weekday), or a list of those: 1,15,L.'
+  when 5 then 'Months: *, 1-12 or JAN-DEC, a range 4-9, a step */3, 2/3 or 2-11/3, or a list of those: '
+    '3,6,9,12.'
+  else 'Days of the week: *, 0-7 or SUN-SAT (0 and 7 are Sunday), a range MON-FRI, a step */2, 1/2 or '
+    '1-5/2, 5L (last Friday), 5#3 (third Friday), or a list of those: MON,WED.'
 end;
 comment on function pgrab_internal.cron_help(integer) is
   'The HINT for a field of a cron expression, by its place: 1 second, 2 minute, 3 hour, 4 day-of-month, 5 '
@@ -125,12 +117,10 @@ comment on function pgrab_internal.cron_help(integer) is
 create or replace function pgrab_internal.cron_refuse(
   p_schedule text, p_place integer, p_what text, p_hint text default null) returns bigint
 language sql immutable parallel safe
-begin atomic
-  select pgrab_internal.schedule_refuse(
-    p_schedule,
-    (array['second', 'minute', 'hour', 'day-of-month', 'month', 'day-of-week'])[p_place] || ' ' || p_what,
-    coalesce(p_hint, pgrab_internal.cron_help(p_place)));
-end;
+return pgrab_internal.schedule_refuse(
+  p_schedule,
+  (array['second', 'minute', 'hour', 'day-of-month', 'month', 'day-of-week'])[p_place] || ' ' || p_what,
+  coalesce(p_hint, pgrab_internal.cron_help(p_place)));
 comment on function pgrab_internal.cron_refuse(text, integer, text, text) is
   'Refuses a schedule because of one of its fields, naming the field; the HINT is the field''s grammar '
   'unless a better one is given.';
@@ -200,10 +190,8 @@ comment on function pgrab_internal.cron_day(text, integer, text) is
 create or replace function pgrab_internal.cron_bound(
   p_schedule text, p_place integer, p_text text, p_low integer, p_high integer) returns integer
 language sql immutable parallel safe
-begin atomic
-  select case when p_text ~ '^[0-9]{1,2}$' and p_text::integer between p_low and p_high then p_text::integer
-    else pgrab_internal.cron_value(p_schedule, p_place, p_text) end;
-end;
+return case when p_text ~ '^[0-9]{1,2}$' and p_text::integer between p_low and p_high then p_text::integer
+  else pgrab_internal.cron_value(p_schedule, p_place, p_text) end;
 comment on function pgrab_internal.cron_bound(text, integer, text, integer, integer) is
   'One end of a range in a cron field.';
 
@@ -312,27 +300,23 @@ comment on function pgrab_internal.cron_field(text, integer, text) is
 create or replace function pgrab_internal.cron_time_field(p_schedule text, p_place integer, p_field text)
 returns bigint
 language sql immutable parallel safe
-begin atomic
-  select case when p_field = '*' then case p_place when 3 then 16777215 else 1152921504606846975 end
-    when p_field ~ '^([01]?[0-9]|2[0-3])$' or p_place < 3 and p_field ~ '^[0-5]?[0-9]$'
-      then 1::bigint << p_field::integer
-    when p_place < 3 and p_field ~ '^[*]/([1-6]|10|12|15|20|30)$'
-      then 1152921504606846975 / ((1::bigint << pg_catalog.substr(p_field, 3)::integer) - 1)
-    else pgrab_internal.cron_field(p_schedule, p_place, p_field) end;
-end;
+return case when p_field = '*' then case p_place when 3 then 16777215 else 1152921504606846975 end
+  when p_field ~ '^([01]?[0-9]|2[0-3])$' or p_place < 3 and p_field ~ '^[0-5]?[0-9]$'
+    then 1::bigint << p_field::integer
+  when p_place < 3 and p_field ~ '^[*]/([1-6]|10|12|15|20|30)$'
+    then 1152921504606846975 / ((1::bigint << pg_catalog.substr(p_field, 3)::integer) - 1)
+  else pgrab_internal.cron_field(p_schedule, p_place, p_field) end;
 comment on function pgrab_internal.cron_time_field(text, integer, text) is
   'The bit set of a second, a minute or an hour.';
 
 create or replace function pgrab_internal.cron_day_field(p_schedule text, p_place integer, p_field text)
 returns bigint
 language sql immutable parallel safe
-begin atomic
-  select case when p_field = '*' then case p_place when 4 then 4294967294 when 5 then 8190 else 127 end
-    when p_place = 4 and p_field ~ '^([1-9]|[12][0-9]|3[01])$' or p_place = 5 and p_field ~ '^([1-9]|1[0-2])$'
-      or p_place = 6 and p_field ~ '^[0-6]$' then 1::bigint << p_field::integer
-    when p_place = 6 and p_field in ('1-5', 'MON-FRI') then 62
-    else pgrab_internal.cron_field(p_schedule, p_place, p_field) end;
-end;
+return case when p_field = '*' then case p_place when 4 then 4294967294 when 5 then 8190 else 127 end
+  when p_place = 4 and p_field ~ '^([1-9]|[12][0-9]|3[01])$' or p_place = 5 and p_field ~ '^([1-9]|1[0-2])$'
+    or p_place = 6 and p_field ~ '^[0-6]$' then 1::bigint << p_field::integer
+  when p_place = 6 and p_field in ('1-5', 'MON-FRI') then 62
+  else pgrab_internal.cron_field(p_schedule, p_place, p_field) end;
 comment on function pgrab_internal.cron_day_field(text, integer, text) is
   'The bit set of a day of the month, a month or a day of the week.';
 
@@ -372,23 +356,21 @@ create or replace function pgrab_internal.schedule_fields_refuse(
   p_schedule text, p_text text, p_fields integer)
 returns bigint
 language sql immutable parallel safe
-begin atomic
-  select case
-    when p_text like '@%' then pgrab_internal.schedule_refuse(p_schedule, 'unknown word',
-      'The words are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every 90s and '
-      '@after 90s.')
-    when p_text = '' then pgrab_internal.schedule_refuse(p_schedule, 'it is empty',
-      'Write null for a task that runs once; a schedule is like */5 * * * *, @daily or @every 90s.')
-    when p_text ~* '^(every )?[0-9]+ ?(w|d|h|m|s|weeks?|days?|hours?|min|minutes?|sec|seconds?)$'
-      then pgrab_internal.schedule_refuse(p_schedule, 'it is not a cron expression',
-      'For a fixed distance write @every 90s (or @after 90s: from the end of the last run).')
-    when p_fields = 7 then pgrab_internal.schedule_refuse(p_schedule, 'it has 7 fields',
-      'The year field of Quartz is not supported: leave it out and set ends_at.')
-    when p_fields not in (5, 6) then pgrab_internal.schedule_refuse(p_schedule,
-      'it has ' || p_fields || case p_fields when 1 then ' field' else ' fields' end,
-      'Write five fields (minute hour day-of-month month day-of-week), six with leading seconds, or @daily, '
-      '@every 90s, @after 90s.') end;
-end;
+return case
+  when p_text like '@%' then pgrab_internal.schedule_refuse(p_schedule, 'unknown word',
+    'The words are @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every 90s and '
+    '@after 90s.')
+  when p_text = '' then pgrab_internal.schedule_refuse(p_schedule, 'it is empty',
+    'Write null for a task that runs once; a schedule is like */5 * * * *, @daily or @every 90s.')
+  when p_text ~* '^(every )?[0-9]+ ?(w|d|h|m|s|weeks?|days?|hours?|min|minutes?|sec|seconds?)$'
+    then pgrab_internal.schedule_refuse(p_schedule, 'it is not a cron expression',
+    'For a fixed distance write @every 90s (or @after 90s: from the end of the last run).')
+  when p_fields = 7 then pgrab_internal.schedule_refuse(p_schedule, 'it has 7 fields',
+    'The year field of Quartz is not supported: leave it out and set ends_at.')
+  when p_fields not in (5, 6) then pgrab_internal.schedule_refuse(p_schedule,
+    'it has ' || p_fields || case p_fields when 1 then ' field' else ' fields' end,
+    'Write five fields (minute hour day-of-month month day-of-week), six with leading seconds, or @daily, '
+    '@every 90s, @after 90s.') end;
 comment on function pgrab_internal.schedule_fields_refuse(text, text, integer) is
   'Refuses what is not a cron expression; p_text is the schedule with single spaces, p_fields the number of '
   'its fields.';
@@ -424,11 +406,9 @@ create or replace function pgrab_internal.cron_flags(
   p_field text[], p_at integer, p_day bigint, p_month bigint,
   p_weekday bigint) returns integer
 language sql immutable parallel safe
-begin atomic
-  select case when p_field[p_at + 2] ~ '^[*?]' then 1 else 0 end
-    | case when p_day = 4294967294 and p_weekday = 127 then case when p_month = 8190 then 2 else 0 end
-      when p_field[p_at + 3] !~ '^[*?]' and p_field[p_at + 5] !~ '^[*?]' then 4 else 0 end;
-end;
+return case when p_field[p_at + 2] ~ '^[*?]' then 1 else 0 end
+  | case when p_day = 4294967294 and p_weekday = 127 then case when p_month = 8190 then 2 else 0 end
+    when p_field[p_at + 3] !~ '^[*?]' and p_field[p_at + 5] !~ '^[*?]' then 4 else 0 end;
 comment on function pgrab_internal.cron_flags(text[], integer, bigint, bigint, bigint) is
   'The flags of a compiled cron expression.';
 

@@ -12,10 +12,8 @@
 
 create or replace function pgrab_internal.zone_shift(p_timezone text, p_instant bigint) returns bigint
 language sql stable parallel safe
-begin atomic
-  select pg_catalog.date_part('epoch',
-      pg_catalog.timezone(p_timezone, pg_catalog.to_timestamp(p_instant)))::pg_catalog.int8 - p_instant;
-end;
+return pg_catalog.date_part('epoch',
+    pg_catalog.timezone(p_timezone, pg_catalog.to_timestamp(p_instant)))::pg_catalog.int8 - p_instant;
 comment on function pgrab_internal.zone_shift(text, bigint) is
   'Seconds by which local time in the zone is ahead of UTC at that instant.';
 
@@ -78,10 +76,8 @@ comment on function pgrab_internal.cron_weekdays(bigint, integer, integer) is
 
 create or replace function pgrab_internal.month_length(p_year integer, p_month integer) returns integer
 language sql immutable parallel safe
-begin atomic
-  select case when p_month <> 2 then 30 + ((p_month + p_month / 8) & 1)
-    when p_year % 4 = 0 and (p_year % 100 <> 0 or p_year % 400 = 0) then 29 else 28 end;
-end;
+return case when p_month <> 2 then 30 + ((p_month + p_month / 8) & 1)
+  when p_year % 4 = 0 and (p_year % 100 <> 0 or p_year % 400 = 0) then 29 else 28 end;
 comment on function pgrab_internal.month_length(integer, integer) is 'Days of a month.';
 
 create or replace function pgrab_internal.cron_month(p_cron bigint[], p_length integer, p_first integer)

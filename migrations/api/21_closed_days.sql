@@ -11,13 +11,11 @@
 
 create or replace function pgrab_internal.day_open(p_calendar text, p_day date) returns boolean
 language sql stable parallel safe
-begin atomic
-  select coalesce(
-    (select d.open from pgrab.calendar_day d where d.calendar = p_calendar and d.day = p_day),
-    (select lower(to_char(p_day, 'Dy')) <> all (c.closed_weekdays) from pgrab.calendar c
-    where c.name = p_calendar),
-    true);
-end;
+return coalesce(
+  (select d.open from pgrab.calendar_day d where d.calendar = p_calendar and d.day = p_day),
+  (select lower(to_char(p_day, 'Dy')) <> all (c.closed_weekdays) from pgrab.calendar c
+  where c.name = p_calendar),
+  true);
 comment on function pgrab_internal.day_open(text, date) is
   'Is this day open? A calendar that is gone closes none.';
 
@@ -36,10 +34,8 @@ comment on function pgrab_internal.open_day(text, date, integer) is
 
 create or replace function pgrab_internal.closed_why(p_calendar text, p_day date) returns text
 language sql stable parallel safe
-begin atomic
-  select format('calendar %s is closed on %s%s', p_calendar, to_char(p_day, 'Dy YYYY-MM-DD'), (
-    select ': ' || d.note from pgrab.calendar_day d where d.calendar = p_calendar and d.day = p_day));
-end;
+return format('calendar %s is closed on %s%s', p_calendar, to_char(p_day, 'Dy YYYY-MM-DD'), (
+  select ': ' || d.note from pgrab.calendar_day d where d.calendar = p_calendar and d.day = p_day));
 comment on function pgrab_internal.closed_why(text, date) is 'Why nothing fires on a day, for readers.';
 
 create or replace function pgrab_internal.local_day(p_timezone text, p_at timestamptz) returns date

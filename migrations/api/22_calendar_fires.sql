@@ -3,9 +3,7 @@
 create or replace function pgrab.next_fire(
   schedule text, timezone text default 'UTC', after timestamptz default pg_catalog.now()) returns timestamptz
 language sql stable parallel safe
-begin atomic
-  select pgrab_internal.next_fire_compiled(pgrab_internal.schedule_compile($1), $2, $3);
-end;
+return pgrab_internal.next_fire_compiled(pgrab_internal.schedule_compile($1), $2, $3);
 comment on function pgrab.next_fire(text, text, timestamptz) is
   'First fire of a schedule strictly after an instant (now). Cron: minute hour day-of-month month '
   'day-of-week, with an optional leading seconds field; * or ?, a, a-b, a-b/n, */n, a/n (from a, every '
@@ -84,11 +82,9 @@ create or replace function pgrab.next_fire(
   schedule text, timezone text, after timestamptz, calendar text, on_closed text default 'skip')
 returns timestamptz
 language sql stable parallel safe
-begin atomic
-  select pgrab_internal.fire_next(pgrab_internal.schedule_compile($1), $2, $3,
-    pgrab_internal.calendar_known($4, exists (select from pgrab.calendar c where c.name = $4)),
-    pgrab_internal.on_closed_known($5));
-end;
+return pgrab_internal.fire_next(pgrab_internal.schedule_compile($1), $2, $3,
+  pgrab_internal.calendar_known($4, exists (select from pgrab.calendar c where c.name = $4)),
+  pgrab_internal.on_closed_known($5));
 comment on function pgrab.next_fire(text, text, timestamptz, text, text) is
   'The same on the open days of a calendar. on_closed: skip (no fire on a closed day), next or previous (it '
   'moves to the same local time of the next or previous open day; @every and @after always skip). Null: '
@@ -281,10 +277,8 @@ comment on function pgrab_internal.next_fires(text[], text[], timestamptz[], tex
 
 create or replace function pgrab_internal.schedule_kind(schedule text) returns text
 language sql immutable parallel safe
-begin atomic
-  select case when $1 ~* '^[ \t]*@every[ \t]' then 'every' when $1 ~* '^[ \t]*@after[ \t]' then 'after'
-    when $1 is not null then 'cron' end;
-end;
+return case when $1 ~* '^[ \t]*@every[ \t]' then 'every' when $1 ~* '^[ \t]*@after[ \t]' then 'after'
+  when $1 is not null then 'cron' end;
 comment on function pgrab_internal.schedule_kind(text) is
   '''every'' (fixed rate: the next fire counts from the last planned one), ''after'' (fixed delay: from the '
   'end of the last run) or ''cron''.';
@@ -335,9 +329,7 @@ comment on function pgrab_internal.schedule_check(text, text) is
 
 create or replace function pgrab_tool.schedule_check(schedule text, timezone text default 'UTC') returns void
 language sql stable
-begin atomic
-  select pgrab_internal.schedule_check($1, $2);
-end;
+return pgrab_internal.schedule_check($1, $2);
 comment on function pgrab_tool.schedule_check(text, text) is
   'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist, with a '
   'HINT.';

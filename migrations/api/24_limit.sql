@@ -70,9 +70,7 @@ comment on function pgrab_internal.limit_span(pgrab_internal.limit) is
 -- seconds ahead, see limit_room().
 create or replace function pgrab_internal.limit_noted(p_at timestamptz) returns timestamptz
 language sql
-begin atomic
-  select case when p_at < clock_timestamp() + interval '5 s' then p_at end;
-end;
+return case when p_at < clock_timestamp() + interval '5 s' then p_at end;
 comment on function pgrab_internal.limit_noted(timestamptz) is
   'When something started or may start. Null: that was noted before the clock stepped back.';
 
@@ -114,11 +112,9 @@ comment on function pgrab_internal.limit_note(pgrab_internal.limit_use, pgrab_in
 create or replace function pgrab_internal.limit_broken(l pgrab_internal.limit, u pgrab_internal.limit_use)
 returns timestamptz
 language sql stable
-begin atomic
-  select case when u.failures >= l.break_after then case
-    when u.broken_until <= clock_timestamp() + coalesce(l.break_for, '1 min') then u.broken_until
-    else clock_timestamp() end end;
-end;
+return case when u.failures >= l.break_after then case
+  when u.broken_until <= clock_timestamp() + coalesce(l.break_for, '1 min') then u.broken_until
+  else clock_timestamp() end end;
 comment on function pgrab_internal.limit_broken(pgrab_internal.limit, pgrab_internal.limit_use) is
   'From when on a limit that is broken may be tried. Null: it is not broken.';
 
@@ -137,18 +133,14 @@ comment on function pgrab_internal.limit_most(pgrab_internal.limit, pgrab_intern
 
 create or replace function pgrab_internal.limit_band(p_priority smallint) returns interval
 language sql immutable
-begin atomic
-  select pgrab_internal.band(p_priority) * interval '15 minutes';
-end;
+return pgrab_internal.band(p_priority) * interval '15 minutes';
 comment on function pgrab_internal.limit_band(smallint) is
   'How much waiting the priority of a task is worth.';
 
 create or replace function pgrab_internal.limit_line(p_key text) returns boolean
 language sql stable
-begin atomic
-  select exists (select from pgrab.task t
-    where t.line = p_key and t.due_at is null and not t.paused);
-end;
+return exists (select from pgrab.task t
+  where t.line = p_key and t.due_at is null and not t.paused);
 comment on function pgrab_internal.limit_line(text) is 'Do tasks wait in line for a limit?';
 
 -- Takes the first of each band, and of these the first.  Tasks that a user has locked are skipped.

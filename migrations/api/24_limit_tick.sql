@@ -162,9 +162,7 @@ comment on function pgrab_internal.limit_lines() is 'The keys for which tasks wa
 
 -- Serves: duties.sql.
 create or replace function pgrab_internal.limit_waits() returns boolean
-language sql set enable_seqscan = off as $$
-  select exists (select from pgrab_internal.limit_lines())
-$$;
+language sql set enable_seqscan = off as $$ select exists (select from pgrab_internal.limit_lines()) $$;
 comment on function pgrab_internal.limit_waits() is 'Do tasks wait in line for any limit?';
 
 -- Every second while tasks wait, on one node: per_second depends on the clock, a limit may have been raised,

@@ -79,11 +79,9 @@ comment on function pgrab_internal.lost_batch(bigint, text, bigint[]) is
 create or replace function pgrab_internal.batch_one(b pgrab_internal.outcomes, i integer)
   returns pgrab_internal.outcomes
 language sql immutable
-begin atomic
-  select (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
-    b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
-    b.errors[i:i], b.retries_us[i:i], b.costs[i:i])::pgrab_internal.outcomes;
-end;
+return (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
+  b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
+  b.errors[i:i], b.retries_us[i:i], b.costs[i:i])::pgrab_internal.outcomes;
 comment on function pgrab_internal.batch_one(pgrab_internal.outcomes, integer) is 'One run of a batch.';
 
 create or replace function pgrab_internal.park_lost(b pgrab_internal.outcomes, p_why text, p_node text)

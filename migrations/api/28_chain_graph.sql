@@ -75,9 +75,7 @@ comment on function pgrab_internal.parents_in_run(bigint) is
 
 create or replace function pgrab_internal.takes_part(p_status text, p_needs integer) returns boolean
 language sql immutable
-begin atomic
-  select p_status <> 'waiting' or p_needs is not null;
-end;
+return p_status <> 'waiting' or p_needs is not null;
 comment on function pgrab_internal.takes_part(text, integer) is
   'Does a link take part in the current run of its chain? If not, it was added since that began.';
 
@@ -148,10 +146,8 @@ comment on function pgrab_internal.parent_status(bigint) is
 
 create or replace function pgrab_internal.run_if_met(p_run_if text, p_status text) returns boolean
 language sql immutable
-begin atomic
-  select case p_run_if when 'success' then p_status = 'done' when 'failure' then p_status = 'parked'
-    else true end;
-end;
+return case p_run_if when 'success' then p_status = 'done' when 'failure' then p_status = 'parked'
+  else true end;
 comment on function pgrab_internal.run_if_met(text, text) is
   'May a child start, as far as this parent is concerned, which has ended so?';
 
@@ -188,12 +184,10 @@ comment on function pgrab_internal.chain_renumber(bigint, timestamptz, bigint, b
 
 create or replace function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
 language sql stable
-begin atomic
-  select exists (
-    select from pgrab.chain c join pgrab.task t on t.id = c.root
-    where c.chain = p_chain and (t.status not in ('waiting', 'scheduled', 'claimed')
-      or pgrab_internal.has_begun(t.attempt, t.steps)));
-end;
+return exists (
+  select from pgrab.chain c join pgrab.task t on t.id = c.root
+  where c.chain = p_chain and (t.status not in ('waiting', 'scheduled', 'claimed')
+    or pgrab_internal.has_begun(t.attempt, t.steps)));
 comment on function pgrab_internal.chain_under_way(bigint) is
   'True while a recurring chain runs, from the start of its root to the end of its last link. A change to '
   'its graph then counts from the next fire on.';

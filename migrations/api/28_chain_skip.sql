@@ -203,7 +203,5 @@ comment on function pgrab_internal.chain_tick() is
 
 -- Serves: duties.sql.
 create or replace function pgrab_internal.chain_waits() returns boolean
-language sql as $$
-  select exists (select from pgrab.skipping)
-$$;
+language sql as $$ select exists (select from pgrab.skipping) $$;
 comment on function pgrab_internal.chain_waits() is 'Is anything left to be skipped?';

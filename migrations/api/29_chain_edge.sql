@@ -122,12 +122,10 @@ comment on function pgrab_internal.edge_add(bigint, bigint, text) is
 -- it when its own edge is dropped.  (While the chain runs, what is no longer connected stays to the end.)
 create or replace function pgrab_internal.below_root(h pgrab_internal.chain, p_id bigint) returns boolean
 language sql stable
-begin atomic
-  select h.root is not null
-    and exists (select from pgrab_internal.parents_of(p_id) x join pgrab.task t on t.id = x.parent_id
-      where t.chain = h.chain)
-    and not exists (select from pgrab.edge_change g where g.chain = h.chain);
-end;
+return h.root is not null
+  and exists (select from pgrab_internal.parents_of(p_id) x join pgrab.task t on t.id = x.parent_id
+    where t.chain = h.chain)
+  and not exists (select from pgrab.edge_change g where g.chain = h.chain);
 comment on function pgrab_internal.below_root(pgrab_internal.chain, bigint) is
   'True: this link of a chain with a schedule is surely still connected with its root.';
 

@@ -690,12 +690,10 @@ comment on function pgrab_internal.explain_turn(pgrab_internal.task) is
 -- that all nodes can run.
 create or replace function pgrab_internal.likely(p_able text[], p_all bigint, p_owner text) returns text
 language sql immutable
-begin atomic
-  select case when p_able = '{}' then null when cardinality(p_able) = 1 then p_able[1]
-    when cardinality(p_able) = p_all then p_owner
-    else 'one of ' || array_to_string(p_able[1:5], ', ')
-      || case when cardinality(p_able) > 5 then ', ...' else '' end end;
-end;
+return case when p_able = '{}' then null when cardinality(p_able) = 1 then p_able[1]
+  when cardinality(p_able) = p_all then p_owner
+  else 'one of ' || array_to_string(p_able[1:5], ', ')
+    || case when cardinality(p_able) > 5 then ', ...' else '' end end;
 comment on function pgrab_internal.likely(text[], bigint, text) is
   'Which node will probably run a task. p_able: the nodes that could; p_all: how many nodes there are; '
   'p_owner: the owner of its shard, if all could. Null: none.';

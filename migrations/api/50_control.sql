@@ -211,10 +211,8 @@ comment on function pgrab_internal.cancel_ended(bigint[], text, text) is
 
 create or replace function pgrab_internal.may_see_ended(p_id bigint, p_by text) returns boolean
 language sql stable
-begin atomic
-  select pgrab_internal.may_operate(p_by)
-    or exists (select from pgrab.last_run(p_id, 'ended') r where r.owner = p_by);
-end;
+return pgrab_internal.may_operate(p_by)
+  or exists (select from pgrab.last_run(p_id, 'ended') r where r.owner = p_by);
 comment on function pgrab_internal.may_see_ended(bigint, text) is
   'May this role act on what is left of a task that has ended?';
 

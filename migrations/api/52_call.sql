@@ -145,40 +145,30 @@ comment on function pgrab_tool.on_tasks(text, bigint[], text, jsonb) is
 
 -- Each takes what pgrab_tool.ids_of() takes.
 create or replace function pgrab.pause(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('pause', pgrab_tool.ids_of(p_tasks))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('pause', pgrab_tool.ids_of(p_tasks)) $$;
 comment on function pgrab.pause(anycompatible) is
   'These tasks are not started after the commit; runs in progress continue. Returns the rows that were not '
   'paused before.';
 
 create or replace function pgrab.resume(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('resume', pgrab_tool.ids_of(p_tasks))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('resume', pgrab_tool.ids_of(p_tasks)) $$;
 comment on function pgrab.resume(anycompatible) is
   'Undoes pause: the tasks are due as planned, or at once if that time has passed. Returns the rows that '
   'were paused.';
 
 create or replace function pgrab.retry(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('retry', pgrab_tool.ids_of(p_tasks))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('retry', pgrab_tool.ids_of(p_tasks)) $$;
 comment on function pgrab.retry(anycompatible) is
   'Starts parked tasks again at once, with all their attempts. The planned time (fire_at) stays. The chain '
   'of a link continues from there: links that were skipped because of it wait again.';
 
 create or replace function pgrab.run_now(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('run_now', pgrab_tool.ids_of(p_tasks))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('run_now', pgrab_tool.ids_of(p_tasks)) $$;
 comment on function pgrab.run_now(anycompatible) is
   'Makes tasks due at once, with all their attempts.';
 
 create or replace function pgrab.cancel(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('cancel', pgrab_tool.ids_of(p_tasks))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('cancel', pgrab_tool.ids_of(p_tasks)) $$;
 comment on function pgrab.cancel(anycompatible) is
   'Gives up the current fire of these tasks. One that has not started is cancelled at once; a running one is '
   'stopped, on whichever node, within two seconds. A one-shot task ends (status cancelled); a schedule '
@@ -186,17 +176,13 @@ comment on function pgrab.cancel(anycompatible) is
   'run of its chain is cancelled. Returns the rows: those still running will stop in a moment.';
 
 create or replace function pgrab.skip_next(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('skip_next', pgrab_tool.ids_of(p_tasks))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('skip_next', pgrab_tool.ids_of(p_tasks)) $$;
 comment on function pgrab.skip_next(anycompatible) is
   'The next fire of these schedules will not run; it is recorded as skipped, and the one after it is '
   'planned. A fire that waits for another attempt is skipped, too.';
 
 create or replace function pgrab.delete(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('delete', pgrab_tool.ids_of(p_tasks))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('delete', pgrab_tool.ids_of(p_tasks)) $$;
 comment on function pgrab.delete(anycompatible) is
   'Deletes tasks and their schedules; runs in progress are stopped. The history keeps their definitions. '
   'Refuses a task that others wait for: use pgrab.delete_chain().';
@@ -274,9 +260,7 @@ comment on function pgrab.delete_token(text) is
   'Revokes at once the tokens of that name whose role the caller is a member of. False: there was none.';
 
 create or replace function pgrab.undelete(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('undelete', pgrab_tool.ids_of(p_tasks, true))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('undelete', pgrab_tool.ids_of(p_tasks, true)) $$;
 comment on function pgrab.undelete(anycompatible) is
   'Inserts tasks that were deleted again, as they were last defined, with new ids: schedules are planned '
   'from now on, other tasks have the time that they had. Links of a chain come back together.';

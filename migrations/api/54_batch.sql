@@ -26,9 +26,7 @@ end $$;
 comment on function pgrab_internal.batches_begin(bigint[]) is 'Tasks of kind batch were inserted.';
 
 create or replace function pgrab_internal.batch_refuse(p_batch bigint, p_hint text) returns void
-language sql as $$
-  select pgrab_internal.refuse('batch', p_batch::text, p_hint)
-$$;
+language sql as $$ select pgrab_internal.refuse('batch', p_batch::text, p_hint) $$;
 comment on function pgrab_internal.batch_refuse(bigint, text) is 'Refuses a member of a batch.';
 
 create or replace function pgrab_internal.batch_ended(p_batch bigint, p_owner text) returns boolean
@@ -310,9 +308,7 @@ end $$;
 comment on function pgrab_internal.seal(bigint[], text) is 'pgrab.seal() for a caller.';
 
 create or replace function pgrab.seal(p_tasks anycompatible) returns setof pgrab_internal.task
-language sql as $$
-  select * from pgrab_tool.on_tasks('seal', pgrab_tool.ids_of(p_tasks))
-$$;
+language sql as $$ select * from pgrab_tool.on_tasks('seal', pgrab_tool.ids_of(p_tasks)) $$;
 comment on function pgrab.seal(anycompatible) is
   'These batches get no more members, and end when all of them have. Returns the rows of those that were '
   'open.';

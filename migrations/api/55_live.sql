@@ -93,9 +93,7 @@ comment on function pgrab.output(bigint) is
   'its last run.';
 create or replace function pgrab.output(p_task text) returns text
 language sql
-begin atomic
-  select pgrab.output(pgrab_tool.id_of(p_task));
-end;
+return pgrab.output(pgrab_tool.id_of(p_task));
 comment on function pgrab.output(text) is 'The same for a task given by its key or its name.';
 
 -- Between two attempts, and while it runs, a task has no result.

@@ -252,9 +252,7 @@ comment on function pgrab.resolve(bigint, jsonb) is
 
 create or replace function pgrab.resolve(p_task text, p_answer jsonb) returns text
 language sql
-begin atomic
-  select pgrab.resolve(pgrab_tool.id_of(p_task), p_answer);
-end;
+return pgrab.resolve(pgrab_tool.id_of(p_task), p_answer);
 comment on function pgrab.resolve(text, jsonb) is 'The same for a task given by its key or its name.';
 
 -- Twice, and no token that is out is worth anything.

@@ -93,26 +93,24 @@ create or replace function pgrab_internal.alert_text(
   p_event text, p_called text, t pgrab_internal.task, i pgrab_internal.incident)
 returns text
 language sql stable
-begin atomic
-  select case p_event
-    when 'recovered' then case when i.failures = 0
-      then format('%s has recovered: it was overdue since %s', p_called, pgrab_internal.cut(i.since))
-      else format('%s has recovered: %s %s since %s', p_called, i.failures,
-        case i.failures when 1 then 'failure' else 'failures' end, pgrab_internal.cut(i.since)) end
-    when 'missed' then format('%s missed the fire of %s: %s', p_called, pgrab_internal.cut(i.since),
-      t.last_error)
-    when 'overdue' then format('%s is overdue: no success within %s', p_called, t.expect_within)
-    when 'succeeded' then format('%s succeeded', p_called)
-    when 'slow' then format('%s is slow: it has been running since %s; %s', p_called,
-      pgrab_internal.cut(i.since), t.last_error)
-    when 'waiting' then format('%s %s since %s', p_called, t.last_error, pgrab_internal.cut(i.since))
-    when 'parked' then case when t.attempt = 0 and t.last_outcome = 'timed_out'
-      then format('%s is parked: %s', p_called, t.last_error)
-      else format('%s is parked after %s of %s attempts: %s', p_called, t.attempt, t.max_attempts,
-      coalesce(t.last_error, t.last_outcome)) end
-    else format('%s %s: %s', p_called, replace(coalesce(t.last_outcome, 'failed'), '_', ' '),
-      coalesce(t.last_error, 'no reason given')) end;
-end;
+return case p_event
+  when 'recovered' then case when i.failures = 0
+    then format('%s has recovered: it was overdue since %s', p_called, pgrab_internal.cut(i.since))
+    else format('%s has recovered: %s %s since %s', p_called, i.failures,
+      case i.failures when 1 then 'failure' else 'failures' end, pgrab_internal.cut(i.since)) end
+  when 'missed' then format('%s missed the fire of %s: %s', p_called, pgrab_internal.cut(i.since),
+    t.last_error)
+  when 'overdue' then format('%s is overdue: no success within %s', p_called, t.expect_within)
+  when 'succeeded' then format('%s succeeded', p_called)
+  when 'slow' then format('%s is slow: it has been running since %s; %s', p_called,
+    pgrab_internal.cut(i.since), t.last_error)
+  when 'waiting' then format('%s %s since %s', p_called, t.last_error, pgrab_internal.cut(i.since))
+  when 'parked' then case when t.attempt = 0 and t.last_outcome = 'timed_out'
+    then format('%s is parked: %s', p_called, t.last_error)
+    else format('%s is parked after %s of %s attempts: %s', p_called, t.attempt, t.max_attempts,
+    coalesce(t.last_error, t.last_outcome)) end
+  else format('%s %s: %s', p_called, replace(coalesce(t.last_outcome, 'failed'), '_', ' '),
+    coalesce(t.last_error, 'no reason given')) end;
 comment on function pgrab_internal.alert_text(text, text, pgrab_internal.task, pgrab_internal.incident) is
   'One line that says what has happened.';
 
@@ -450,10 +448,8 @@ create or replace function pgrab_internal.alert_covers(
   p_owner text, p_source text, p_like text, p_facts jsonb)
 returns boolean
 language sql stable
-begin atomic
-  select coalesce(p_owner = p_facts ->> 'owner', true) and coalesce(p_source = p_facts ->> 'source', true)
-    and coalesce(coalesce(nullif(p_facts ->> 'name', ''), p_facts ->> 'key') like p_like, true);
-end;
+return coalesce(p_owner = p_facts ->> 'owner', true) and coalesce(p_source = p_facts ->> 'source', true)
+  and coalesce(coalesce(nullif(p_facts ->> 'name', ''), p_facts ->> 'key') like p_like, true);
 comment on function pgrab_internal.alert_covers(text, text, text, jsonb) is
   'Is this task one of those that an alert is for, if its role may hear of it?';
 

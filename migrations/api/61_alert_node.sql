@@ -6,14 +6,12 @@ create or replace function pgrab_internal.node_facts(
   p_event text, n pgrab.node, p_since timestamptz, p_why text)
 returns jsonb
 language sql stable
-begin atomic
-  select pgrab_internal.facts(p_event, 'node ' || n.name, 'node-' || n.id, jsonb_build_object(
-    'name', n.name, 'node', n.name, 'since', to_json(p_since) #>> '{}', 'error', p_why,
-    'text', case p_event
-      when 'node_up' then format('node %s on %s is back: it was down since %s', n.name, n.host,
-        pgrab_internal.cut(p_since))
-      else format('node %s on %s is down: %s', n.name, n.host, p_why) end));
-end;
+return pgrab_internal.facts(p_event, 'node ' || n.name, 'node-' || n.id, jsonb_build_object(
+  'name', n.name, 'node', n.name, 'since', to_json(p_since) #>> '{}', 'error', p_why,
+  'text', case p_event
+    when 'node_up' then format('node %s on %s is back: it was down since %s', n.name, n.host,
+      pgrab_internal.cut(p_since))
+    else format('node %s on %s is down: %s', n.name, n.host, p_why) end));
 comment on function pgrab_internal.node_facts(text, pgrab.node, timestamptz, text) is
   'What is known of a node that has died or is back, as strings.';
 

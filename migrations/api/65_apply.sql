@@ -330,15 +330,13 @@ comment on function pgrab.apply(jsonb, text, boolean) is
 
 create or replace function pgrab_internal.export_task(t pgrab_internal.task) returns jsonb
 language sql stable
-begin atomic
-  select jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.id), 'name', t.name, 'kind',
-      t.kind, 'run_at', case when t.schedule is null and t.chain is null then t.run_at end,
-      'paused', nullif(t.paused, false), 'source', nullif(t.source, ''),
-      'parents', (select jsonb_agg(coalesce(x.key, 'task-' || x.id) order by p.n)
-        from (select a.parent_id, row_number() over (order by a.parent_id <> t.parent_id, a.parent_id) as n
-          from pgrab_internal.parents_of(t.id) a) p join pgrab.task x on x.id = p.parent_id)))
-    || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[]);
-end;
+return jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.id), 'name', t.name, 'kind',
+    t.kind, 'run_at', case when t.schedule is null and t.chain is null then t.run_at end,
+    'paused', nullif(t.paused, false), 'source', nullif(t.source, ''),
+    'parents', (select jsonb_agg(coalesce(x.key, 'task-' || x.id) order by p.n)
+      from (select a.parent_id, row_number() over (order by a.parent_id <> t.parent_id, a.parent_id) as n
+        from pgrab_internal.parents_of(t.id) a) p join pgrab.task x on x.id = p.parent_id)))
+  || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[]);
 comment on function pgrab_internal.export_task(pgrab_internal.task) is
   'A task as a member of a file for pgrab.apply().';
 
@@ -355,22 +353,20 @@ comment on function pgrab_tool.export_calendars() is 'The calendars in the form 
 
 create or replace function pgrab.export(p_source text default null) returns jsonb
 language sql stable
-begin atomic
-  select jsonb_strip_nulls(jsonb_build_object('source', p_source,
-    'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
-      from pgrab.limit l where p_source is null),
-    'quotas', (select jsonb_agg(to_jsonb(q) - '{id,set_by}'::text[] order by q.owner, q.share_key)
-      from pgrab.quota q where p_source is null),
-    'calendars', case when p_source is null then pgrab_tool.export_calendars() end,
-    'blackouts', (
-      select jsonb_agg(to_jsonb(b) - '{set_by,begins_at,ends_at,edition}'::text[] order by b.name)
-      from pgrab.blackout b where p_source is null and b.begins_at is not null))) ||
-    jsonb_build_object('tasks', coalesce((
-      select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task) order by t.id)
-      from pgrab.task t
-      where coalesce(t.source = p_source, true)
-        and not pgrab_internal.is_of_batch(t.batch, t.chain)), '[]'));
-end;
+return jsonb_strip_nulls(jsonb_build_object('source', p_source,
+  'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
+    from pgrab.limit l where p_source is null),
+  'quotas', (select jsonb_agg(to_jsonb(q) - '{id,set_by}'::text[] order by q.owner, q.share_key)
+    from pgrab.quota q where p_source is null),
+  'calendars', case when p_source is null then pgrab_tool.export_calendars() end,
+  'blackouts', (
+    select jsonb_agg(to_jsonb(b) - '{set_by,begins_at,ends_at,edition}'::text[] order by b.name)
+    from pgrab.blackout b where p_source is null and b.begins_at is not null))) ||
+  jsonb_build_object('tasks', coalesce((
+    select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task) order by t.id)
+    from pgrab.task t
+    where coalesce(t.source = p_source, true)
+      and not pgrab_internal.is_of_batch(t.batch, t.chain)), '[]'));
 comment on function pgrab.export(text) is
   'The live tasks (of one source) in the form that pgrab.apply() takes; a task without a key is given one. '
   'Members of batches are left out.';

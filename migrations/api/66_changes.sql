@@ -3,19 +3,17 @@
 -- A deleted task is found by the last key or name that it had.
 create or replace function pgrab_tool.defined_id(p_task text) returns bigint
 language sql stable
-begin atomic
-  select case when p_task ~ '^-?[0-9]{1,18}$' or exists (select from pgrab.task t where t.key = p_task)
-      or exists (select from pgrab.task t where t.name = p_task)
-    then pgrab_tool.id_of(p_task) else coalesce((
-      select d.task_id
-      from (
-        select x.task_id, coalesce(x.until, x.since) as at from pgrab.definition x
-        where p_task in (x.definition ->> 'key', x.definition ->> 'name')
-        union all
-        select r.task_id, r.finished_at from pgrab.run r
-        where (r.key = p_task or r.name = p_task) and r.ended is not null) d
-      order by d.at desc limit 1), pgrab_tool.id_of(p_task)) end;
-end;
+return case when p_task ~ '^-?[0-9]{1,18}$' or exists (select from pgrab.task t where t.key = p_task)
+    or exists (select from pgrab.task t where t.name = p_task)
+  then pgrab_tool.id_of(p_task) else coalesce((
+    select d.task_id
+    from (
+      select x.task_id, coalesce(x.until, x.since) as at from pgrab.definition x
+      where p_task in (x.definition ->> 'key', x.definition ->> 'name')
+      union all
+      select r.task_id, r.finished_at from pgrab.run r
+      where (r.key = p_task or r.name = p_task) and r.ended is not null) d
+    order by d.at desc limit 1), pgrab_tool.id_of(p_task)) end;
 comment on function pgrab_tool.defined_id(text) is
   'Like pgrab_tool.id_of(), but also finds deleted tasks, as long as pgrab.definition knows them.';
 

@@ -23,9 +23,7 @@ comment on function pgrab_tool.members_check(jsonb) is
 -- Parsed (begin atomic), because callers of add() and edit() have no right to the schema of the type.
 create or replace function pgrab_tool.as_task(p_task jsonb) returns pgrab_internal.task
 language sql stable
-begin atomic
-  select jsonb_populate_record(null::pgrab_internal.task, p_task);
-end;
+return jsonb_populate_record(null::pgrab_internal.task, p_task);
 comment on function pgrab_tool.as_task(jsonb) is 'A JSON object of columns of pgrab.task as a row.';
 
 create or replace function pgrab.add(p_task jsonb) returns setof pgrab_internal.task
@@ -57,11 +55,9 @@ comment on function pgrab.add(jsonb) is
 -- A schedule is more than one request's.
 create or replace function pgrab_tool.traced(p_task jsonb, p_traceparent text) returns jsonb
 language sql stable
-begin atomic
-  select case when pgrab_internal.traceparent_fine(p_traceparent) and jsonb_typeof(p_task) = 'object'
-      and not p_task ? 'traceparent' and p_task ->> 'schedule' is null
-    then p_task || jsonb_build_object('traceparent', p_traceparent) else p_task end;
-end;
+return case when pgrab_internal.traceparent_fine(p_traceparent) and jsonb_typeof(p_task) = 'object'
+    and not p_task ? 'traceparent' and p_task ->> 'schedule' is null
+  then p_task || jsonb_build_object('traceparent', p_traceparent) else p_task end;
 comment on function pgrab_tool.traced(jsonb, text) is
   'A task for add(), in the trace of the request that asks for it.';
 
@@ -174,11 +170,9 @@ comment on function pgrab_internal.scale_crews(text[], jsonb) is
 
 create or replace function pgrab_internal.crew_for(p_kind text) returns text
 language sql stable
-begin atomic
-  select coalesce((select min(p.name) from pgrab.pool p join pgrab.node n on n.id = p.node_id
-      where n.live and p.kinds ? p_kind),
-    (select max(pgrab_internal.crew_of(n, p_kind)) from pgrab.node n where n.live), '');
-end;
+return coalesce((select min(p.name) from pgrab.pool p join pgrab.node n on n.id = p.node_id
+    where n.live and p.kinds ? p_kind),
+  (select max(pgrab_internal.crew_of(n, p_kind)) from pgrab.node n where n.live), '');
 comment on function pgrab_internal.crew_for(text) is
   'Who carries out a kind on the nodes that are up: the workers (""), http, or a pool of handlers.';
 

@@ -100,13 +100,11 @@ comment on function pgrab_internal.month_tasks(timestamptz, integer, integer) is
 -- As many hours as the next day has, the others have about, too.  Of two days that is not worth a look.
 create or replace function pgrab_internal.month_days(p_days integer, p_limit integer) returns integer
 language sql stable
-begin atomic
-  select case when p_days <= 2 then greatest(p_days, 1) else (
-    select least(p_days, 62, greatest(p_limit / greatest(count(*), 1), 1))
-    from pgrab_internal.month_tasks(statement_timestamp() + interval '1 day', p_limit / 4, 1) m
-      cross join lateral pgrab_internal.month_one(m.t, statement_timestamp() + interval '1 day') f)
-    end::integer;
-end;
+return case when p_days <= 2 then greatest(p_days, 1) else (
+  select least(p_days, 62, greatest(p_limit / greatest(count(*), 1), 1))
+  from pgrab_internal.month_tasks(statement_timestamp() + interval '1 day', p_limit / 4, 1) m
+    cross join lateral pgrab_internal.month_one(m.t, statement_timestamp() + interval '1 day') f)
+  end::integer;
 comment on function pgrab_internal.month_days(integer, integer) is
   'Of how many days the fires can be told, if of each schedule each hour counts once.';
 
