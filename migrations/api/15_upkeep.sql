@@ -1,6 +1,5 @@
 -- Periodic upkeep of the cluster's tables: makes daily partitions of the history ahead of time and drops old
--- ones; removes nodes that no longer exist.  Done by any one node (pgrab.duty), at start and every
--- hour.
+-- ones; removes nodes that no longer exist.  Done by any one node (pgrab.duty), at start and every hour.
 
 -- The first node to ask when it is time takes the duty; the others skip it.
 create or replace function pgrab_internal.duty_take(p_duty text, p_every interval) returns boolean
@@ -245,19 +244,6 @@ comment on function pgrab_internal.days_drop(interval) is
 
 -- --------------------------------------------------------------------------------------- nodes that are gone
 
--- Who takes a node down says so in its registration, unless another session has that locked.  A node that
--- registers again at this moment has a new started_at by the time its row is locked.
-create or replace function pgrab_internal.nodes_down() returns void
-language sql
-begin atomic
-  update pgrab.registration r set down = true
-  where r.id in (
-    select x.id from pgrab.registration x join pgrab.node n on n.id = x.id and n.started_at = x.started_at
-    where not n.down and n.state = 'down'
-    for update of x skip locked);
-end;
-comment on function pgrab_internal.nodes_down() is 'Marks the registrations of nodes that are down.';
-
 -- Of those that are down the last hundred stay until the retention is over, and what went down within the
 -- last hour.  A node that registers again at this moment has a new started_at by the time its row is locked.
 create or replace function pgrab_internal.nodes_leave(p_retention interval) returns setof text
@@ -301,10 +287,11 @@ comment on function pgrab_internal.beats_leave() is
 
 -- ----------------------------------------------------------------------------------------------------- lanes
 
--- From one lane of the due index to the next, one probe each: a task of each.
-create or replace function pgrab_internal.lanes_due() returns setof pgrab_internal.task
-language sql stable
-begin atomic
+-- A task whose lane is missing would never be found.  The lane may have been removed while the transaction
+-- that inserted the task was open and still saw it.  From one lane of the due index to the next, one probe
+-- each.
+create or replace function pgrab_internal.lanes_mend() returns bigint
+language sql set enable_seqscan = off as $$
   with recursive head(id, lane) as (
     (select t.id, pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) from pgrab.task t
     where t.due_at is not null
@@ -316,35 +303,24 @@ begin atomic
       where t.due_at is not null
         and pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) > h.lane
       order by pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) limit 1) n)
-  select t.* from head h cross join lateral (
-    select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t;
-end;
-comment on function pgrab_internal.lanes_due() is 'One task of each lane that is not empty.';
-
--- A task whose lane is missing would never be found.  The lane may have been removed while the transaction
--- that inserted the task was open and still saw it.
-create or replace function pgrab_internal.lanes_mend() returns bigint
-language sql set enable_seqscan = off as $$
   select coalesce(pgrab_internal.lanes_add(
     array_agg(pgrab_internal.lane(row(t.*)::pgrab_internal.task)), false), 0)
-  from pgrab_internal.lanes_due() t
+  from head h cross join lateral (
+    select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t
 $$;
-comment on function pgrab_internal.lanes_mend() is
-  'Adds missing lanes that are not empty. Returns how many.';
+comment on function pgrab_internal.lanes_mend() is 'Adds missing lanes that are not empty. Returns how many.';
 
 -- Empty lanes go in 64 slices.  Those of tasks that cannot run now stay, because nothing would add them when
 -- the tasks become due.
 create or replace function pgrab_internal.lanes_leave(p_slice bigint) returns bigint
-language plpgsql as $$
-declare
-  v_n bigint;
-begin
-  delete from pgrab.lane l where l.id in (
-    select pgrab_internal.lanes_empty(array(
-      select x.id from pgrab.lane x where x.id % 64 = p_slice % 64 limit 1000 for update skip locked)));
-  get diagnostics v_n = row_count;
-  return v_n;
-end $$;
+language sql as $$
+  with gone as (
+    delete from pgrab.lane l where l.id in (
+      select pgrab_internal.lanes_empty(array(
+        select x.id from pgrab.lane x where x.id % 64 = p_slice % 64 limit 1000 for update skip locked)))
+    returning l.id)
+  select count(*) from gone
+$$;
 comment on function pgrab_internal.lanes_leave(bigint) is
   'Removes empty lanes, a thousand at most, of one of 64 slices. Returns how many.';
 
@@ -397,7 +373,13 @@ begin
     union select o.incarnation from pgrab.live_output o) x
   where x.incarnation <> all (array(select n.incarnation from pgrab.node n where n.state <> 'down'));
   perform pgrab_internal.lanes_mend();
-  perform pgrab_internal.nodes_down();
+  -- Who takes a node down says so in its registration, unless another session has that locked.  A node that
+  -- registers again at this moment has a new started_at by the time its row is locked.
+  update pgrab.registration r set down = true
+  where r.id in (
+    select x.id from pgrab.registration x join pgrab.node n on n.id = x.id and n.started_at = x.started_at
+    where not n.down and n.state = 'down'
+    for update of x skip locked);
   perform pgrab_internal.nodes_leave(p_retention);
   perform pgrab_internal.beats_leave();
   perform pgrab_internal.node_incidents_end();

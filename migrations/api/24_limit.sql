@@ -43,7 +43,9 @@ declare
   l pgrab_internal.limit;
 begin
   if p_key like 'quota:%' then
-    return pgrab_internal.quota_limit(p_key);
+    select p_key, q.max_running, q.set_by into l.key, l.max_running, l.owner
+    from pgrab_internal.quota_get(p_key) q where q.max_running is not null;
+    return l;
   end if;
   select x.* into l from pgrab.limit x where x.key = p_key;
   if not found then
@@ -290,12 +292,17 @@ $$;
 comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint) is
   'Claimed tasks that ask for a place, in the order in which they get one.';
 
--- at: when it may start.  A newcomer gets no place before the tasks in line, or before the times that are
--- kept for tasks that were in line.
+-- at: when it may start.
+create type pgrab_internal.limit_chosen as (
+  id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz);
+comment on type pgrab_internal.limit_chosen is 'A task that asked for a place, and the answer.';
+
+-- A newcomer gets no place before the tasks in line, or before the times that are kept for tasks that were in
+-- line.
 create or replace function pgrab_internal.limit_choose(
   l pgrab_internal.limit, u pgrab_internal.limit_use,
   p_ids bigint[], p_versions bigint[], p_incarnation bigint)
-returns table (id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz)
+returns setof pgrab_internal.limit_chosen
 language sql as $$
   select a.id, a.version, a.n, a.kept, a.fresh,
     w.at <= clock_timestamp() + interval '3 ms'
@@ -330,22 +337,6 @@ begin
 end $$;
 comment on function pgrab_internal.limit_hand_back(text, bigint[], timestamptz[]) is
   'Hands back claimed tasks that got no place. The caller has locked them.';
-
--- Another session, a node's or a user's, has the key locked for longer than usual: these tasks are due again
--- in a second, and those of other keys do not wait.
-create or replace function pgrab_internal.limit_later(
-  p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns void
-language sql as $$
-  select pgrab_internal.limit_hand_back(
-    p_key, array_agg(a.id), array_agg(clock_timestamp() + interval '1 s'))
-  from pgrab_internal.limit_asking(p_key, p_ids, p_versions, p_incarnation) a
-$$;
-comment on function pgrab_internal.limit_later(text, bigint[], bigint[], bigint) is
-  'Hands back the claimed tasks of a key for a second.';
-
-create type pgrab_internal.limit_chosen as (
-  id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz);
-comment on type pgrab_internal.limit_chosen is 'A task that asked for a place, and the answer.';
 
 -- Only the latest starts are kept, those that per_second still counts.
 create or replace function pgrab_internal.limit_started(
@@ -417,7 +408,11 @@ begin
   begin
     o := pgrab_internal.limit_lock(p_key);
   exception when lock_not_available then
-    perform pgrab_internal.limit_later(p_key, p_ids, p_versions, p_incarnation);
+    -- Another session, a node's or a user's, has the key locked for longer than usual: these tasks are due
+    -- again in a second, and those of other keys do not wait.
+    perform pgrab_internal.limit_hand_back(
+      p_key, array_agg(a.id), array_agg(clock_timestamp() + interval '1 s'))
+    from pgrab_internal.limit_asking(p_key, p_ids, p_versions, p_incarnation) a;
     return '{}';
   end;
   l := pgrab_internal.limit_get(p_key);
@@ -430,7 +425,7 @@ begin
     o := pgrab_internal.limit_lock(p_key);
   end if;
   v_free := pgrab_internal.limit_strangers(l, p_ids);
-  select array_agg(x::pgrab_internal.limit_chosen order by x.n) into c
+  select array_agg(x order by x.n) into c
   from pgrab_internal.limit_choose(l, o, pgrab_internal.limit_only(p_ids, v_free, false), p_versions,
     p_incarnation) x;
   u := pgrab_internal.limit_take_key(l, o, c, p_incarnation);
@@ -526,23 +521,6 @@ end $$;
 comment on function pgrab_internal.limit_notice(text, pgrab_internal.limit, pgrab_internal.limit_use) is
   'Writes down that a limit has broken or is mended, for whoever is to be told.';
 
--- Places that were kept are no longer: the task that had one asks again, and waits in line.  (The condition
--- begins with that of limit_place_loose_idx.)
-create or replace function pgrab_internal.limit_break(l pgrab_internal.limit, u pgrab_internal.limit_use)
-returns pgrab_internal.limit_use
-language plpgsql as $$
-declare
-  v_n bigint;
-begin
-  delete from pgrab.limit_place p where p.key = l.key and (p.over or not p.started) and not p.over;
-  get diagnostics v_n = row_count;
-  u.taken := greatest(0, u.taken - v_n);
-  u.broken_until := clock_timestamp() + coalesce(l.break_for, '1 min');
-  return u;
-end $$;
-comment on function pgrab_internal.limit_break(pgrab_internal.limit, pgrab_internal.limit_use) is
-  'Lets nothing start for break_for.';
-
 -- p_failed: in the order in which the runs ended; null: that says nothing.
 create or replace function pgrab_internal.limit_told(
   l pgrab_internal.limit, u pgrab_internal.limit_use, p_failed boolean[]) returns pgrab_internal.limit_use
@@ -554,11 +532,17 @@ declare
   c_bad constant integer := (
     select count(*) from unnest(p_failed) with ordinality f(failed, n)
     where f.failed and f.n > coalesce(c_good, 0));
+  v_n bigint;
 begin
   u.failures := case when l.break_after is null then 0
     else c_bad + case when c_good is null then u.failures else 0 end end;
   if c_bad > 0 and u.failures >= l.break_after then
-    u := pgrab_internal.limit_break(l, u);
+    -- Places that were kept are no longer: the task that had one asks again, and waits in line.  (The
+    -- condition begins with that of limit_place_loose_idx.)
+    delete from pgrab.limit_place p where p.key = l.key and (p.over or not p.started) and not p.over;
+    get diagnostics v_n = row_count;
+    u.taken := greatest(0, u.taken - v_n);
+    u.broken_until := clock_timestamp() + coalesce(l.break_for, '1 min');
   end if;
   if c_was <> (pgrab_internal.limit_broken(l, u) is not null) then
     perform pgrab_internal.limit_notice(case when c_was then 'mended' else 'broken' end, l, u);
@@ -567,7 +551,7 @@ begin
 end $$;
 comment on function pgrab_internal.limit_told(
   pgrab_internal.limit, pgrab_internal.limit_use, boolean[]) is
-  'Counts the failures in a row of a limit with break_after.';
+  'Counts the failures in a row of a limit with break_after, and lets nothing start once it is broken.';
 
 create or replace function pgrab_internal.limit_freed(
   p_key text, o pgrab_internal.limit_use, p_n bigint, p_failed boolean[]) returns void

@@ -57,21 +57,6 @@ begin
 end $$;
 comment on function pgrab_internal.quota_get(text) is 'The quota of such a key. Null: it is gone.';
 
-create or replace function pgrab_internal.quota_limit(p_key text) returns pgrab_internal.limit
-language plpgsql stable as $$
-declare
-  q constant pgrab_internal.quota := pgrab_internal.quota_get(p_key);
-  l pgrab_internal.limit;
-begin
-  if q.max_running is not null then
-    l.key := p_key;
-    l.max_running := q.max_running;
-    l.owner := q.set_by;
-  end if;
-  return l;
-end $$;
-comment on function pgrab_internal.quota_limit(text) is 'A quota with max_running, as a limit.';
-
 create or replace function pgrab_internal.limit_keys(p_limit_key text, p_owner text, p_share_key text)
 returns setof text
 language plpgsql stable as $$

@@ -267,17 +267,6 @@ end $$;
 comment on function pgrab_internal.links_unmet(pgrab_internal.links_below, pgrab_internal.links_counted) is
   'Skips the links that were not counted down, because a parent did not end as they ask.';
 
-create or replace function pgrab_internal.chains_stuck(p_chains bigint[], p_ends text[]) returns void
-language sql as $$
-  update pgrab.chain c set stuck = true
-  where c.chain = any (array(
-      select distinct f.chain from unnest(p_chains, p_ends) f(chain, ended)
-      where f.ended = 'parked' order by 1))
-    and c.root is null and not c.stuck
-$$;
-comment on function pgrab_internal.chains_stuck(bigint[], text[]) is
-  'Marks the chains that run once and have a link parked.';
-
 -- The children of the links count down; then what hangs below those that are skipped, see 28_chain_skip.sql.
 -- p_chains: the links' chains.  p_fires: the planned times of their runs.  p_counted: some of these chains
 -- have a schedule.  The caller has recorded the ends, and holds the locks of links that still exist.
@@ -298,7 +287,11 @@ begin
     v_below := pgrab_internal.links_below_only(p_ids, p_ends, p_fires);
   end if;
   if 'parked' = any (p_ends) then
-    perform pgrab_internal.chains_stuck(p_chains, p_ends);
+    update pgrab.chain c set stuck = true
+    where c.chain = any (array(
+        select distinct f.chain from unnest(p_chains, p_ends) f(chain, ended)
+        where f.ended = 'parked' order by 1))
+      and c.root is null and not c.stuck;
   end if;
   if cardinality(array_positions(v_below.bad, true)) > pgrab_internal.skip_slice() then
     v_skipped := pgrab_internal.skip_below((p_ids, p_chains, p_ends, p_fires)::pgrab_internal.skips);

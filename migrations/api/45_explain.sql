@@ -110,20 +110,16 @@ begin atomic
   select 'kind', 'blocked', format('%s may not have tasks of kind %s any more: grant %I to %I.',
     t.owner, t.kind, 'pgrab_kind_' || t.kind, t.owner),
     format('%s may not have tasks of kind %s any more', t.owner, t.kind)
-  where not pgrab_internal.may_kind(t.owner, t.kind);
-end;
-comment on function pgrab_internal.explain_row(pgrab_internal.task) is 'The gates of its own row.';
-
-create or replace function pgrab_internal.explain_all() returns setof pgrab_internal.gate
-language sql stable
-begin atomic
+  where not pgrab_internal.may_kind(t.owner, t.kind)
+  union all
   select 'all paused', 'blocked', format('All tasks have been paused since %s by %s: %s',
     pgrab_internal.cut(c.paused_at), c.paused_by, case when pgrab_tool.copied()
       then 'they still run where it was copied from. Only if that is gone for good, select pgrab.adopt().'
       else 'select pgrab.resume_all() resumes them.' end), 'all tasks are paused'
   from pgrab.cluster c where c.paused;
 end;
-comment on function pgrab_internal.explain_all() is 'The pause of all tasks.';
+comment on function pgrab_internal.explain_row(pgrab_internal.task) is
+  'The gates of its own row, and the pause of all tasks.';
 
 -- What a window holds already is due later, and asks whether that window is still on.
 create or replace function pgrab_internal.explain_blackout(t pgrab_internal.task)
@@ -598,15 +594,6 @@ end;
 comment on function pgrab_internal.explain_cluster(pgrab_internal.task) is
   'Why no node can take it now, all of them together.';
 
-create or replace function pgrab_internal.explain_nodes(t pgrab_internal.task)
-returns setof pgrab_internal.gate
-language sql stable
-begin atomic
-  select g.* from pgrab.node n cross join lateral pgrab_internal.explain_node(t, n) g
-  where n.state <> 'down' or t.node_id = n.id order by n.name;
-end;
-comment on function pgrab_internal.explain_nodes(pgrab_internal.task) is 'Which nodes could run it.';
-
 -- Others know nothing of a node that is busy, so they wait for their time, too.  Lists group by the reason,
 -- so it has no time of day.
 create or replace function pgrab_internal.explain_prefer(t pgrab_internal.task)
@@ -639,8 +626,7 @@ comment on function pgrab_internal.explain_prefer(pgrab_internal.task) is
   'Which nodes it prefers, and when others may take it.';
 
 -- As look_turns.sql: from one key to the next; no further than p_most.
-create or replace function pgrab_internal.share_keys(t pgrab_internal.task, p_most integer)
-returns setof text
+create or replace function pgrab_internal.share_keys(t pgrab_internal.task, p_most integer) returns setof text
 language sql stable
 begin atomic
   with recursive hop(share_key) as (
@@ -764,12 +750,11 @@ begin
   return query select * from pgrab_internal.explain_answer(t);
   for i in 1 .. case when pgrab_internal.under_way(t.status, t.incarnation) then 0 when c_planned then 14
     when t.kind = 'batch' then 5 when c_asks then 6 else 4 end loop
-    continue when not p_all and (i in (9, 12, 13) or i in (3, 4) and c_planned
+    continue when i = 2 and not c_planned or not p_all and (i in (9, 12, 13) or i in (3, 4) and c_planned
       or i = 7 and t.limit_key is null and t.line is null or i = 8 and t.status <> 'claimed');
     case i
       when 1 then g := array(select x from pgrab_internal.explain_row(t) x);
-      when 2 then g := array(select x from pgrab_internal.explain_all() x
-        union all select x from pgrab_internal.explain_blackout(t) x where c_planned);
+      when 2 then g := array(select x from pgrab_internal.explain_blackout(t) x);
       when 3 then g := array(select x from pgrab_internal.explain_parents(t, p_all) x);
       when 4 then g := array(select x from pgrab_internal.explain_chain(t) x);
       when 5 then g := array(select x from pgrab_internal.explain_signal(t) x
@@ -778,7 +763,8 @@ begin
       when 7 then g := array(select x from pgrab_internal.explain_quota(t, p_all) x
         union all select x from pgrab_internal.explain_limit(t, p_all) x);
       when 8 then g := array(select x from pgrab_internal.explain_claim(t) x);
-      when 9 then g := array(select x from pgrab_internal.explain_nodes(t) x);
+      when 9 then g := array(select x from pgrab.node n cross join lateral pgrab_internal.explain_node(t, n) x
+        where n.state <> 'down' or t.node_id = n.id order by n.name);
       when 10 then g := array(select x from pgrab_internal.explain_held_up(t) x);
       when 11 then g := array(select x from pgrab_internal.explain_cluster(t) x
         union all select x from pgrab_internal.explain_prefer(t) x);

@@ -50,6 +50,12 @@ end $$;
 comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
   'Refuses a call because of the state that the task is in, and says what would work.';
 
+create or replace function pgrab_internal.signal_hint(t pgrab_internal.task) returns text
+language sql stable
+return format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
+  pgrab_internal.waits_name(t.id));
+comment on function pgrab_internal.signal_hint(pgrab_internal.task) is 'What works for a task that waits.';
+
 -- By moves, so that the trigger of edits, which checks all of a definition, is not asked: whether a task is
 -- paused cannot break anything else.
 create or replace function pgrab_internal.pause(p_ids bigint[], p_verb text, p_by text)
@@ -68,24 +74,19 @@ end $$;
 comment on function pgrab_internal.pause(bigint[], text, text) is
   'pgrab.pause() and pgrab.resume() for a caller.';
 
-create or replace function pgrab_internal.retry_check(t pgrab_internal.task) returns void
-language plpgsql as $$
-begin
-  if t.status <> 'parked' then
-    perform pgrab_internal.control_refuse(t, case
-      when pgrab_internal.under_way(t.status, t.incarnation) then 'An attempt is in progress.'
-      when t.kind = 'batch' then 'None of its members is parked.'
-      when pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
-        then format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
-          pgrab_internal.waits_name(t.id))
-      when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
-        'pgrab.explain(id) names that parent: retry it.'
-      when t.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
-      else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end);
-  end if;
-end $$;
-comment on function pgrab_internal.retry_check(pgrab_internal.task) is
-  'Refuses to retry a task that is not parked.';
+create or replace function pgrab_internal.retry_hint(t pgrab_internal.task) returns text
+language sql stable
+return case when t.status = 'parked' then null
+  when pgrab_internal.under_way(t.status, t.incarnation) then 'An attempt is in progress.'
+  when t.kind = 'batch' then 'None of its members is parked.'
+  when pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
+    then pgrab_internal.signal_hint(t)
+  when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
+    'pgrab.explain(id) names that parent: retry it.'
+  when t.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
+  else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end;
+comment on function pgrab_internal.retry_hint(pgrab_internal.task) is
+  'What works instead for a task that cannot be retried. Null: it can.';
 
 create or replace function pgrab_internal.retry(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -93,7 +94,8 @@ declare
   v_moves pgrab_internal.move[];
 begin
   p_ids := pgrab_internal.batch_ids(p_ids, true, p_by);
-  perform pgrab_internal.retry_check(l) from pgrab_internal.control_lock(p_ids, 'retry', p_by) l;
+  perform pgrab_internal.control_refuse(l, pgrab_internal.retry_hint(l))
+  from pgrab_internal.control_lock(p_ids, 'retry', p_by) l where pgrab_internal.retry_hint(l) is not null;
   select array_agg(pgrab_internal.move_to(
     t.id, t.version, 'retry', p_due_at => clock_timestamp(), p_attempt => 0)) into v_moves
   from pgrab.task t where t.id = any (p_ids);
@@ -104,32 +106,21 @@ begin
 end $$;
 comment on function pgrab_internal.retry(bigint[], text) is 'pgrab.retry() for a caller.';
 
-create or replace function pgrab_internal.run_now_check(t pgrab_internal.task) returns void
-language plpgsql as $$
-begin
-  if pgrab_internal.under_way(t.status, t.incarnation) then
-    perform pgrab_internal.control_refuse(t, 'A task never overlaps itself; wait until this run has ended.');
-  elsif t.status = 'parked' then
-    perform pgrab_internal.control_refuse(t, 'pgrab.retry(id) tries it again.');
-  elsif t.kind = 'batch' then
-    perform pgrab_internal.control_refuse(t,
-      'A batch runs nothing; it ends when it is sealed and its members have ended.');
-  elsif pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation) then
-    perform pgrab_internal.control_refuse(t,
-      format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
-          pgrab_internal.waits_name(t.id)));
-  elsif t.status not in ('scheduled', 'claimed') and t.schedule is not null then
-    perform pgrab_internal.control_refuse(t,
-      'Its chain is running, and a chain never overlaps itself. pgrab.cancel(id) ends this run.');
-  elsif t.status not in ('scheduled', 'claimed') then
-    perform pgrab_internal.control_refuse(t,
-      'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.');
-  elsif t.paused then
-    perform pgrab_internal.control_refuse(t, 'pgrab.resume(id) first.');
-  end if;
-end $$;
-comment on function pgrab_internal.run_now_check(pgrab_internal.task) is
-  'Refuses run_now() for a task that cannot run now.';
+create or replace function pgrab_internal.run_now_hint(t pgrab_internal.task) returns text
+language sql stable
+return case when pgrab_internal.under_way(t.status, t.incarnation)
+    then 'A task never overlaps itself; wait until this run has ended.'
+  when t.status = 'parked' then 'pgrab.retry(id) tries it again.'
+  when t.kind = 'batch' then 'A batch runs nothing; it ends when it is sealed and its members have ended.'
+  when pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
+    then pgrab_internal.signal_hint(t)
+  when t.status not in ('scheduled', 'claimed') and t.schedule is not null
+    then 'Its chain is running, and a chain never overlaps itself. pgrab.cancel(id) ends this run.'
+  when t.status not in ('scheduled', 'claimed')
+    then 'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.'
+  when t.paused then 'pgrab.resume(id) first.' end;
+comment on function pgrab_internal.run_now_hint(pgrab_internal.task) is
+  'What works instead for a task that cannot run now. Null: it can.';
 
 create or replace function pgrab_internal.run_now(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -137,7 +128,8 @@ declare
   c_now constant timestamptz := clock_timestamp();
   v_moves pgrab_internal.move[];
 begin
-  perform pgrab_internal.run_now_check(l) from pgrab_internal.control_lock(p_ids, 'run', p_by) l;
+  perform pgrab_internal.control_refuse(l, pgrab_internal.run_now_hint(l))
+  from pgrab_internal.control_lock(p_ids, 'run', p_by) l where pgrab_internal.run_now_hint(l) is not null;
   select array_agg(pgrab_internal.move_to(t.id, t.version, 'replan', p_due_at => c_now, p_fire_at => c_now,
     p_run_at => c_now, p_attempt => 0, p_settled => false)) into v_moves
   from pgrab.task t where t.id = any (p_ids);
@@ -243,25 +235,18 @@ begin
 end $$;
 comment on function pgrab_internal.cancel(bigint[], text) is 'pgrab.cancel() for a caller.';
 
-create or replace function pgrab_internal.skip_next_check(t pgrab_internal.task) returns void
-language plpgsql as $$
-begin
-  if t.schedule is null then
-    perform pgrab_internal.control_refuse(t,
-      'It has no schedule, so no other fire follows; pgrab.cancel(id) gives it up.');
-  elsif pgrab_internal.under_way(t.status, t.incarnation) then
-    perform pgrab_internal.control_refuse(t,
-      'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.');
-  elsif t.chain is not null and pgrab_internal.chain_under_way(t.chain) then
-    perform pgrab_internal.control_refuse(t, 'Its chain is running, and its next fire is planned when '
-      'that has ended; pgrab.cancel(id) stops the chain.');
-  elsif t.status = 'parked' then
-    perform pgrab_internal.control_refuse(t, 'Its last fire has failed and no other follows; '
-      'pgrab.retry(id) tries it again, pgrab.cancel(id) gives it up.');
-  end if;
-end $$;
-comment on function pgrab_internal.skip_next_check(pgrab_internal.task) is
-  'Refuses skip_next() for a task whose next fire cannot be skipped.';
+create or replace function pgrab_internal.skip_next_hint(t pgrab_internal.task) returns text
+language sql stable
+return case when t.schedule is null
+    then 'It has no schedule, so no other fire follows; pgrab.cancel(id) gives it up.'
+  when pgrab_internal.under_way(t.status, t.incarnation)
+    then 'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.'
+  when t.chain is not null and pgrab_internal.chain_under_way(t.chain) then 'Its chain is running, and its '
+    'next fire is planned when that has ended; pgrab.cancel(id) stops the chain.'
+  when t.status = 'parked' then 'Its last fire has failed and no other follows; pgrab.retry(id) tries it '
+    'again, pgrab.cancel(id) gives it up.' end;
+comment on function pgrab_internal.skip_next_hint(pgrab_internal.task) is
+  'What works instead for a task whose next fire cannot be skipped. Null: it can.';
 
 create or replace function pgrab_internal.skip_next(p_ids bigint[], p_by text)
 returns setof pgrab_internal.task
@@ -270,7 +255,8 @@ declare
   v_task pgrab_internal.task;
 begin
   for v_task in select * from pgrab_internal.control_lock(p_ids, 'skip', p_by) loop
-    perform pgrab_internal.skip_next_check(v_task);
+    perform pgrab_internal.control_refuse(v_task, h)
+    from pgrab_internal.skip_next_hint(v_task) h where h is not null;
     return next pgrab_internal.give_up_fire(v_task, 'skipped', 'skip', 'skipped by ' || p_by);
   end loop;
 end $$;

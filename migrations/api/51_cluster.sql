@@ -48,22 +48,6 @@ begin
 end $$;
 comment on function pgrab_internal.undrain(text, text) is 'pgrab.undrain() for a caller.';
 
-create or replace function pgrab_internal.node_labels_check(p_node text, p_labels jsonb) returns void
-language plpgsql immutable as $$
-begin
-  if (case jsonb_typeof(p_labels)
-      when 'object' then exists (select from jsonb_each(p_labels) l where jsonb_typeof(l.value) <> 'string')
-      else p_labels is not null end) then
-    raise exception using errcode = '22023',
-      message = format('labels of node %L are no object of texts: %s', p_node, left(p_labels::text, 200)),
-      hint = 'Write them as ''{"zone": "eu", "disk": "ssd"}''. {} is none, null gives back the node''s own.';
-  elsif octet_length(p_labels::text) > 4000 then
-    raise exception using errcode = '54000', message = format('labels of node %L have more than 4000 bytes',
-      p_node);
-  end if;
-end $$;
-comment on function pgrab_internal.node_labels_check(text, jsonb) is 'Refuses what cannot be labels.';
-
 create or replace function pgrab_internal.node_check(o pgrab.node, n pgrab.node) returns void
 language plpgsql immutable as $$
 declare
@@ -77,8 +61,16 @@ begin
     raise exception using errcode = '22023',
       message = format('weight of node %L cannot be %s', o.name, n.weight),
       hint = 'Give a number, 0 or more, or null for the node''s own setting.';
+  elsif (case jsonb_typeof(n.labels)
+      when 'object' then exists (select from jsonb_each(n.labels) l where jsonb_typeof(l.value) <> 'string')
+      else n.labels is not null end) then
+    raise exception using errcode = '22023',
+      message = format('labels of node %L are no object of texts: %s', o.name, left(n.labels::text, 200)),
+      hint = 'Write them as ''{"zone": "eu", "disk": "ssd"}''. {} is none, null gives back the node''s own.';
+  elsif octet_length(n.labels::text) > 4000 then
+    raise exception using errcode = '54000', message = format('labels of node %L have more than 4000 bytes',
+      o.name);
   end if;
-  perform pgrab_internal.node_labels_check(o.name, n.labels);
 end $$;
 comment on function pgrab_internal.node_check(pgrab.node, pgrab.node) is
   'Refuses an UPDATE of what only the node itself says, and values that cannot be.';
