@@ -462,8 +462,7 @@ comment on column pgrab.run.error is 'Why it did not succeed.';
 comment on column pgrab.run.output is 'What it printed: at most 64 KiB, head and tail, made printable.';
 comment on column pgrab.run.definition is
   'For the run that ended a task: the columns of its definition that were not the default.';
-comment on column pgrab.run.traceparent is
-  'The trace (W3C) that it belonged to, as its task''s. Null: none.';
+comment on column pgrab.run.traceparent is 'The trace (W3C) that it belonged to, as its task''s. Null: none.';
 comment on column pgrab.run.cpu_seconds is
   'Processor time of all its processes: shell and exec. Null: not known.';
 comment on column pgrab.run.memory_bytes is
@@ -671,8 +670,7 @@ comment on column pgrab.beat.busy is
   'True: none of its workers has been free for a while; other nodes take its due tasks at once.';
 comment on column pgrab.beat.ill is
   'True: it cannot record starts or outcomes now, and takes no tasks. Its log says why.';
-comment on column pgrab.beat.state is
-  'up, draining (takes no new tasks), down (stopped, or declared dead).';
+comment on column pgrab.beat.state is 'up, draining (takes no new tasks), down (stopped, or declared dead).';
 comment on column pgrab.beat.crews is
   'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
   'workers, "http" its http slots, the others are its pools of handlers.';
@@ -887,8 +885,7 @@ comment on column pgrab.limit.key is
 comment on column pgrab.limit.owner is
   'Who made it: current_user of the insert. Tasks of that owner may count against it; a limit made by an '
   'operator is for everyone.';
-comment on column pgrab.limit.max_running is
-  'How many may run at once; 0 stops them all. Null: unlimited.';
+comment on column pgrab.limit.max_running is 'How many may run at once; 0 stops them all. Null: unlimited.';
 comment on column pgrab.limit.per_second is
   'How many may start within any one second; 0.1 means one in ten seconds. Null: unlimited.';
 comment on column pgrab.limit.break_after is
@@ -944,8 +941,7 @@ create table pgrab.limit_use (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab.limit_use is
   'Internal: how each limit is used. The row with the highest number of a key counts.';
-comment on column pgrab.limit_use.no is
-  'Number of the change. 0: the row to lock before changing anything.';
+comment on column pgrab.limit_use.no is 'Number of the change. 0: the row to lock before changing anything.';
 comment on column pgrab.limit_use.taken is 'How many places are taken: rows of pgrab.limit_place.';
 comment on column pgrab.limit_use.starts is 'How many have started, under per_second.';
 comment on column pgrab.limit_use.started_at is 'When the last of them started.';
@@ -1293,8 +1289,7 @@ create table pgrab.duty (
   next_id bigint,
   constraint duty_pkey primary key (duty)
 ) with (fillfactor = 10);
-comment on table pgrab.duty is
-  'Internal: what is done for the whole cluster, by any one node at a time.';
+comment on table pgrab.duty is 'Internal: what is done for the whole cluster, by any one node at a time.';
 comment on column pgrab.duty.duty is 'Name of the duty.';
 comment on column pgrab.duty.done_at is 'When it was done last.';
 comment on column pgrab.duty.about is 'For strays: the server and the timeline that they were searched on.';
@@ -1435,9 +1430,8 @@ create table pgrab.event (
 ) partition by range (at);
 comment on table pgrab.event is
   'Who did what to tasks, limits and nodes, written in the transaction that did it. Daily partitions, kept '
-  'as long as the history. What nodes do is not in it, but for fires that were missed, nor are '
-  'inserts of plain one-shot tasks. Readable '
-  'form: pgrab.events.';
+  'as long as the history. What nodes do is not in it, but for fires that were missed, nor are inserts of '
+  'plain one-shot tasks. Readable form: pgrab.events.';
 comment on column pgrab.event.at is 'When.';
 comment on column pgrab.event.what is
   'insert (of a schedule), edit, delete, pause, resume, retry, cancel, run_now, skip_next, signal, seal, '
@@ -1453,8 +1447,7 @@ comment on column pgrab.event.detail is
   'For an edit, {column: [old, new]}, with 200 characters of each value.';
 create table pgrab.event_rest partition of pgrab.event default;
 alter table pgrab.event_rest replica identity full;
-comment on table pgrab.event_rest is
-  'Events of days that had no partition yet: pgrab.upkeep() moves them.';
+comment on table pgrab.event_rest is 'Events of days that had no partition yet: pgrab.upkeep() moves them.';
 -- Serves: pgrab events --task.
 create index event_task_idx on pgrab.event (task_id) where task_id is not null;
 comment on index pgrab.event_task_idx is 'What was done to one task.';
@@ -1587,8 +1580,7 @@ comment on column pgrab.alert.events is
   'died or fallen silent; being stopped does not count), node_up (it is back). By `schedule`: alive (all is '
   'well with the nodes), digest (what failed, was late, was slow, since the last).';
 comment on column pgrab.alert.after is 'How long a task may wait before `waiting` is reported.';
-comment on column pgrab.alert.schedule is
-  'When `alive` and `digest` are told: as the schedule of a task.';
+comment on column pgrab.alert.schedule is 'When `alive` and `digest` are told: as the schedule of a task.';
 comment on column pgrab.alert.timezone is 'The time zone of the schedule.';
 comment on column pgrab.alert.owner is 'Only tasks of this owner. Null: of any.';
 comment on column pgrab.alert.task_like is

@@ -86,8 +86,7 @@ comment on column pgrab.node.users is
   'run_as, shell and exec tasks run as the user of the node.';
 comment on column pgrab.node.slots is
   'How many slots it has: runs at once, if each takes one (pgrab.task.slots).';
-comment on column pgrab.node.state is
-  'up, draining (takes no new tasks), down (stopped, or declared dead).';
+comment on column pgrab.node.state is 'up, draining (takes no new tasks), down (stopped, or declared dead).';
 comment on column pgrab.node.started_at is 'When this incarnation began.';
 comment on column pgrab.node.heartbeat_at is
   'Time of the last heartbeat, for readers only: no node is declared dead by it.';

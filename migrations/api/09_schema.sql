@@ -117,8 +117,7 @@ end;
 comment on function pgrab_internal.schema_parts(jsonb, jsonb) is
   'The members or elements of a value, each with its schema.';
 
-create or replace function pgrab_internal.schema_fault(p_schema jsonb, p_value jsonb, p_at text)
-returns text
+create or replace function pgrab_internal.schema_fault(p_schema jsonb, p_value jsonb, p_at text) returns text
 language plpgsql immutable parallel safe as $$
 declare
   v_fault text;

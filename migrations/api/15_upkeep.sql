@@ -160,8 +160,7 @@ begin
   delete from pgrab.run r using gone g
   where r.task_id = g.task_id and not coalesce(r.definition ? 'keep', false);
 end $$;
-comment on function pgrab_internal.runs_leave() is
-  'Deletes history that is older than its task''s `keep`.';
+comment on function pgrab_internal.runs_leave() is 'Deletes history that is older than its task''s `keep`.';
 
 -- The partition is dropped, unless a task wants its history kept for longer: then everything else in it is
 -- deleted, p_rows at once.

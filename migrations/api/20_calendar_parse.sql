@@ -32,12 +32,10 @@ create or replace function pgrab_internal.schedule_refuse(p_schedule text, p_wha
 returns bigint
 language plpgsql immutable parallel safe as $$
 begin
-  raise exception using
-    errcode = '22023',
+  raise exception using errcode = '22023',
     message = 'invalid schedule ' || pgrab_internal.schedule_quote(p_schedule) || ': ' || p_what,
     hint = p_hint;
-end
-$$;
+end $$;
 comment on function pgrab_internal.schedule_refuse(text, text, text) is
   'Raises the error for every bad schedule: SQLSTATE 22023, the value, what is wrong, and a HINT.';
 
@@ -67,15 +65,13 @@ return p_timezone ~* ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australi
     'est5edt', 'cst6cdt', 'mst7mdt', 'pst8pdt', 'gb', 'gb-eire', 'nz', 'nz-chat', 'cuba', 'egypt', 'eire',
     'hongkong', 'iceland', 'iran', 'israel', 'jamaica', 'japan', 'kwajalein', 'libya', 'navajo', 'poland',
     'portugal', 'prc', 'roc', 'rok', 'singapore', 'turkey', 'w-su');
-comment on function pgrab_internal.zone_known(text) is
-  'Does this text have the form of an IANA zone name?';
+comment on function pgrab_internal.zone_known(text) is 'Does this text have the form of an IANA zone name?';
 
 create or replace function pgrab_internal.zone_check(p_timezone text) returns void
 language plpgsql stable parallel safe as $$
 begin
   if not pgrab_internal.zone_known(p_timezone) then
-    raise exception using
-      errcode = '22023',
+    raise exception using errcode = '22023',
       message = 'invalid timezone ' || pgrab_internal.schedule_quote(p_timezone)
         || ': not the name of a time zone',
       hint = case
@@ -87,8 +83,7 @@ begin
           'Name a place such as Europe/Berlin, or Etc/GMT-2 for two hours east of UTC.'
         else pgrab_internal.zone_hint(p_timezone) end;
   end if;
-end
-$$;
+end $$;
 comment on function pgrab_internal.zone_check(text) is
   'Refuses what AT TIME ZONE accepts but IANA does not know: abbreviations (CEST, CET: fixed offsets, no '
   'summer time), POSIX forms (UTC+2 is two hours WEST there, and so is a misspelt Europe/Berlin2), the '
@@ -150,8 +145,7 @@ begin
       p_schedule, p_place, pgrab_internal.schedule_quote(p_text) || ' is not a number or a name');
   end if;
   return v_value;
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_value(text, integer, text) is
   'One number or name of a cron field, checked against the range of the field; the text is in capitals. '
   'Sunday may be 0 or 7.';
@@ -180,8 +174,7 @@ begin
   return pgrab_internal.cron_refuse(p_schedule, p_place,
     case p_part when '' then 'is empty somewhere between its commas'
       else pgrab_internal.schedule_quote(p_part) || ' cannot be read' end);
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_day(text, integer, text) is
   'The parts of day fields that depend on the month: L, LW, nW in day-of-month, dL and d#n in day-of-week. '
   'Refuses anything else.';
@@ -215,8 +208,7 @@ begin
     v_step := 2 * v_step;
   end loop;
   return v_bits;
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_step(text, integer, text, integer) is
   'Every n-th bit, made by doubling; refuses a step that is longer than its field.';
 
@@ -254,8 +246,7 @@ begin
     v_bits := pgrab_internal.cron_step(p_schedule, p_place, p_part[3], c_high - c_low + 1);
   end if;
   return (v_bits << v_from) & ((1::bigint << (v_to + 1)) - 1);
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_range(text, integer, text[]) is
   'Bits of one part [from, to, step] of a cron field: *, a, a-b, */n, a-b/n, and a/n = from a to the end of '
   'the field every n.';
@@ -289,8 +280,7 @@ begin
     v_bits := (v_bits | (v_bits >> 7)) & 127;
   end if;
   return v_bits | v_days;
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_field(text, integer, text) is
   'The bit set of one field of a cron expression, by its place (1 second ... 6 day-of-week); refuses what it '
   'cannot read.';
@@ -347,8 +337,7 @@ begin
       'An interval is at least one second and at most 100 years (36525d).');
   end if;
   return v_seconds;
-end
-$$;
+end $$;
 comment on function pgrab_internal.schedule_interval(text) is
   'Seconds of "@every 1h30m" or "@after 90 s". A day is 24 hours here, whatever the clocks do.';
 
@@ -396,8 +385,7 @@ begin
   end if;
   perform pgrab_internal.schedule_fields_refuse(p_schedule, v_text, pg_catalog.cardinality(v_field));
   return v_field;
-end
-$$;
+end $$;
 comment on function pgrab_internal.schedule_fields(text) is
   'The fields of a schedule that is not simply five or six fields with single spaces: with extra white '
   'space, an @word, or @every/@after (returned as {@every,seconds}). Refuses what is none of these.';
@@ -437,8 +425,7 @@ begin
   return array[pgrab_internal.cron_flags(p_field, c_at, v_day, v_month, v_weekday), v_second, v_minute,
     v_hour, v_day, v_month, v_weekday, v_first[1] + v_first[2] + v_first[3], v_first[2] + v_first[3],
     v_first[3]];
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_compile(text, text[]) is
   'The fields of a cron expression, five or six, as bit sets.';
 
@@ -464,8 +451,7 @@ begin
       'No month that it names has such a day: check the day fields against the month field.');
   end if;
   return v_cron;
-end
-$$;
+end $$;
 comment on function pgrab_internal.schedule_compile(text) is
   'A schedule as bit sets, for next_fire_compiled(). Immutable: keep the result next to the text to save '
   'reading it again. Refuses (22023, with a HINT) whatever cannot be read or can never fire.';

@@ -45,8 +45,7 @@ begin
       else 0 end));
   end loop;
   return v_bits;
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_days(bigint, integer, integer) is
   'Days (bits 1-31) that a day-of-month set with L, LW or nW means in a month of that length whose first is '
   'that day of the week. nW never leaves its month, and in a month without day n it matches nothing.';
@@ -68,8 +67,7 @@ begin
     end if;
   end loop;
   return v_bits;
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_weekdays(bigint, integer, integer) is
   'Days (bits 1-31) that a day-of-week set with d#n or dL means in a month of that length whose first is '
   'that day of the week.';
@@ -92,8 +90,7 @@ declare
 begin
   return case when p_cron[1] & 4 <> 0 then c_days | c_weekdays else c_days & c_weekdays end
     & ((1::bigint << (p_length + 1)) - 1);
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_month(bigint[], integer, integer) is
   'Days (bits 1-31) that match in a month of that length whose first is that day of the week.';
 
@@ -130,8 +127,7 @@ begin
     v_start := pg_catalog.make_date(v_year, v_month, 1) - date '1970-01-01';
   end loop;
   return null;
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_next_day(bigint[], integer) is
   'First day that matches a compiled cron expression, from the given one on; days are counted from '
   '1970-01-01. Goes month by month with the set of matching days, and gives up (null) after 400 years, when '
@@ -170,8 +166,7 @@ begin
   v_day := case when p_cron[1] & 2 <> 0 then v_day + 1
     else pgrab_internal.cron_next_day(p_cron, v_day + 1) end;
   return v_day * 86400::bigint + p_cron[8];
-end
-$$;
+end $$;
 comment on function pgrab_internal.cron_next(bigint[], bigint) is
   'First local second that matches a compiled cron expression, from the given one on, ignoring clock '
   'changes; null if there is none.';
@@ -196,8 +191,7 @@ begin
     end if;
   end loop;
   return v_high;
-end
-$$;
+end $$;
 comment on function pgrab_internal.zone_change(text, bigint, bigint) is
   'The instant in (from, to] at which the zone changed its shift; there must be exactly one.';
 
@@ -240,8 +234,7 @@ begin
     v_shift := pgrab_internal.zone_shift(p_timezone, v_from);
   end loop;
   return v_fire;
-end
-$$;
+end $$;
 comment on function pgrab_internal.fire_walk(bigint[], text, bigint) is
   'First fire after an instant that has a clock change near by: walks from one stretch of constant shift to '
   'the next. The rules for daylight saving are here and nowhere else.';
@@ -286,7 +279,6 @@ begin
     end if;
   end if;
   return pg_catalog.to_timestamp(pgrab_internal.fire_walk(p_cron, p_timezone, v_instant));
-end
-$$;
+end $$;
 comment on function pgrab_internal.next_fire_compiled(bigint[], text, timestamptz) is
   'next_fire() for a schedule that schedule_compile() has read. Null outside the years 1 to 9999.';

@@ -161,8 +161,7 @@ begin
     v_at := v_next;
   end loop;
   return v_count;
-end
-$$;
+end $$;
 comment on function pgrab_internal.fires_count(bigint[], text, bigint, bigint) is
   'How many fires a compiled cron expression has with from < fire <= until, in seconds since 1970.';
 
@@ -198,8 +197,7 @@ begin
     end if;
   end loop;
   return v_high;
-end
-$$;
+end $$;
 comment on function pgrab_internal.nth_last_cron(bigint[], text, bigint, bigint, bigint) is
   'nth_last_fire() of a compiled cron expression, in seconds since 1970.';
 
@@ -218,8 +216,7 @@ begin
   v_count := pg_catalog.floor(pg_catalog.date_part('epoch', p_until - p_from) / c_cron[2]);
   return case when v_count >= p_n
     then p_from + pg_catalog.make_interval(secs => c_cron[2] * (v_count - p_n + 1)) end;
-end
-$$;
+end $$;
 comment on function pgrab_internal.nth_last_fire(text, text, timestamptz, timestamptz, integer) is
   'The n-th last fire with from < fire <= until, n > 0. Null: there are fewer.';
 
@@ -305,8 +302,7 @@ exception when invalid_parameter_value then
       || ': there is no such time zone';
     hint := pgrab_internal.zone_hint(p_timezone);
   end if;
-end
-$$;
+end $$;
 comment on function pgrab_internal.schedule_fault(text, text) is
   'What is wrong with a schedule or its time zone, and what would be right: (message, hint), both null when '
   'all is well. For a trigger that raises its own error. Not parallel safe: it catches the parser''s error, '
@@ -321,8 +317,7 @@ begin
   if v_fault.fault is not null then
     raise exception using errcode = '22023', message = v_fault.fault, hint = v_fault.hint;
   end if;
-end
-$$;
+end $$;
 comment on function pgrab_internal.schedule_check(text, text) is
   'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist: SQLSTATE '
   '22023 with the value and a HINT. A null schedule (a task that runs once) is fine.';

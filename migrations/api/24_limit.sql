@@ -53,8 +53,7 @@ begin
   end if;
   return l;
 end $$;
-comment on function pgrab_internal.limit_get(text) is
-  'The limit, or quota, of a key. Null: it has none.';
+comment on function pgrab_internal.limit_get(text) is 'The limit, or quota, of a key. Null: it has none.';
 
 -- 20 ms more than asked for, because the way from here to the node, where the run starts, does not always
 -- take the same time.

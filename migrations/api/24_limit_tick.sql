@@ -149,8 +149,7 @@ begin atomic
 end;
 comment on function pgrab_internal.lines() is 'The limits and quotas for which tasks wait in line.';
 
--- Not asked of pgrab.limit: a task may have gone into line while its limit was deleted,
--- and must be let go.
+-- Not asked of pgrab.limit: a task may have gone into line while its limit was deleted, and must be let go.
 create or replace function pgrab_internal.limit_lines() returns setof text
 language sql stable
 begin atomic

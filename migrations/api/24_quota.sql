@@ -381,16 +381,14 @@ begin
   update pgrab.cluster c set quotas = true where not c.quotas;
   return null;
 end $$;
-comment on function pgrab_internal.quota_changed() is
-  'Records a change to a quota, and that there are some.';
+comment on function pgrab_internal.quota_changed() is 'Records a change to a quota, and that there are some.';
 create trigger quota_10_caller after insert or update or delete on pgrab.quota
   for each row when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();
 create trigger quota_10_changed after insert or update or delete on pgrab.quota
   for each row execute function pgrab_internal.quota_changed();
 
 -- An owner's quota has one row, and one of a share_key a row for each key of each owner that uses it.
-create or replace function pgrab_internal.quota_uses(p_id bigint)
-returns table (owner text, share_key text)
+create or replace function pgrab_internal.quota_uses(p_id bigint) returns table (owner text, share_key text)
 language plpgsql stable as $$
 begin
   return query

@@ -560,8 +560,7 @@ from pgrab.blackout b cross join lateral pgrab_internal.blackout_span(
 comment on view pgrab.blackouts is 'Blackouts: windows in which no task is started, or none that matches.';
 comment on column pgrab.blackouts.name is 'Name of the window.';
 comment on column pgrab.blackouts.state is 'on, next, or over: it will not be on again.';
-comment on column pgrab.blackouts.action is
-  'hold: what becomes due runs when it ends. skip: it is not run.';
+comment on column pgrab.blackouts.action is 'hold: what becomes due runs when it ends. skip: it is not run.';
 comment on column pgrab.blackouts.begins_at is 'When the window begins that is on, or the next one.';
 comment on column pgrab.blackouts.ends_at is 'When it ends.';
 comment on column pgrab.blackouts.held is 'How many tasks it holds; it counts to 10000.';

@@ -168,8 +168,7 @@ begin
     select from pgrab.chain c join pgrab.run r on r.chain_id = c.chain_id
     where c.chain = p_chain and r.ended is not null and r.finished_at > c_after);
 end $$;
-comment on function pgrab_internal.chain_begun(bigint) is
-  'Has a link of a chain that runs once left it?';
+comment on function pgrab_internal.chain_begun(bigint) is 'Has a link of a chain that runs once left it?';
 
 create or replace function pgrab_internal.chain_renumber(
   p_chain_id bigint, p_after timestamptz, p_into bigint, p_ids bigint[] default null) returns void

@@ -24,8 +24,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select from pgrab_internal.key s
     where s.name = 'link_ends' and s.value = current_setting('pgrab.link_ends', true))
 $$;
-comment on function pgrab_internal.link_ending() is
-  'True: the system itself is writing, see link_ends().';
+comment on function pgrab_internal.link_ending() is 'True: the system itself is writing, see link_ends().';
 
 -- The edges above a link go with it.  Those below stay as long as the child, which finds its parents' outputs
 -- by them.
@@ -37,8 +36,7 @@ begin
   delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
   perform set_config('pgrab.link_ends', v_before, true);
 end $$;
-comment on function pgrab_internal.edges_leave(bigint[]) is
-  'Deletes the edges above links that have left.';
+comment on function pgrab_internal.edges_leave(bigint[]) is 'Deletes the edges above links that have left.';
 
 -- For chains that run once: those in which only links are left that a parked one had kept from starting (or
 -- whose end was recorded by a finish that began before the chain lost its schedule).  Without a lock, so that

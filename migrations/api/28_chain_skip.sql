@@ -133,8 +133,7 @@ language sql as $$
   insert into pgrab.skipping (task_id, chain, status, fire_at)
   select * from unnest(s.ids, s.chains, s.ends, s.fires)
 $$;
-comment on function pgrab_internal.skips_keep(pgrab_internal.skips) is
-  'Leaves the rest to chain_tick().';
+comment on function pgrab_internal.skips_keep(pgrab_internal.skips) is 'Leaves the rest to chain_tick().';
 
 create or replace function pgrab_internal.skip_below(s pgrab_internal.skips) returns bigint[]
 language plpgsql as $$

@@ -130,11 +130,9 @@ comment on column pgrab.overview.late is
   'Tasks that have been due for more than two seconds and have not started: pgrab.late says why.';
 comment on column pgrab.overview.oldest_late is 'How long the longest of them has been waiting.';
 comment on column pgrab.overview.runs_1m is 'Runs that ended in the last minute.';
-comment on column pgrab.overview.failed_1m is
-  'Runs that failed, timed out or were lost in that time.';
+comment on column pgrab.overview.failed_1m is 'Runs that failed, timed out or were lost in that time.';
 comment on column pgrab.overview.runs_1h is 'Runs that ended in the last hour.';
-comment on column pgrab.overview.failed_1h is
-  'Runs that failed, timed out or were lost in that time.';
+comment on column pgrab.overview.failed_1h is 'Runs that failed, timed out or were lost in that time.';
 comment on column pgrab.overview.failing is 'Tasks whose last fire did not succeed: pgrab.failing.';
 comment on column pgrab.overview.overdue is
   'Tasks that have not succeeded within their expect_within: pgrab.overdue.';

@@ -2,8 +2,7 @@
 --
 -- All are sets of rows, so that PostgreSQL makes one plan of them and the statement that lists the runs.
 
-create or replace function pgrab_internal.late_parents(p_id bigint, p_definition jsonb)
-returns setof bigint
+create or replace function pgrab_internal.late_parents(p_id bigint, p_definition jsonb) returns setof bigint
 language sql stable
 begin atomic
   select t.parent_id from pgrab.task t where t.id = p_id

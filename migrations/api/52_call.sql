@@ -114,8 +114,7 @@ begin
   perform pgrab_internal.call_end(c_before);
   return new;
 end $$;
-comment on function pgrab_internal.called() is
-  'Trigger: carries out a public function, and records it.';
+comment on function pgrab_internal.called() is 'Trigger: carries out a public function, and records it.';
 create trigger call_10 instead of insert on pgrab_internal.call
   for each row execute function pgrab_internal.called();
 
@@ -164,8 +163,7 @@ comment on function pgrab.retry(anycompatible) is
 
 create or replace function pgrab.run_now(p_tasks anycompatible) returns setof pgrab_internal.task
 language sql as $$ select * from pgrab_tool.on_tasks('run_now', pgrab_tool.ids_of(p_tasks)) $$;
-comment on function pgrab.run_now(anycompatible) is
-  'Makes tasks due at once, with all their attempts.';
+comment on function pgrab.run_now(anycompatible) is 'Makes tasks due at once, with all their attempts.';
 
 create or replace function pgrab.cancel(p_tasks anycompatible) returns setof pgrab_internal.task
 language sql as $$ select * from pgrab_tool.on_tasks('cancel', pgrab_tool.ids_of(p_tasks)) $$;
@@ -279,8 +277,7 @@ language sql
 begin atomic
   select (c.node).* from pgrab_tool.call('undrain', p_node) c;
 end;
-comment on function pgrab.undrain(text) is
-  'The node takes tasks again.';
+comment on function pgrab.undrain(text) is 'The node takes tasks again.';
 
 create or replace function pgrab.pause_all(out paused boolean, out put_back bigint)
 language sql

@@ -32,8 +32,7 @@ language sql stable as $$
   from (select) one left join pgrab.live_output o
     on o.incarnation = t.incarnation and o.task_id = t.id and o.version = t.version
 $$;
-comment on function pgrab_internal.output_live(pgrab_internal.task) is
-  'The output of a run in progress.';
+comment on function pgrab_internal.output_live(pgrab_internal.task) is 'The output of a run in progress.';
 
 create or replace function pgrab_internal.output_ended(p_id bigint, p_version bigint)
 returns pgrab_internal.output_seen
@@ -108,8 +107,7 @@ end;
 comment on function pgrab.result(bigint) is
   'How the last fire of a task has ended, with what its handler returned or it printed, as JSON if it is '
   'JSON, else as a JSON string. No row: it has not ended yet, or the history does not know it.';
-create or replace function pgrab.result(p_task text)
-returns table (outcome text, value jsonb, error text)
+create or replace function pgrab.result(p_task text) returns table (outcome text, value jsonb, error text)
 language sql stable
 begin atomic
   select * from pgrab.result(pgrab_tool.id_of(p_task));

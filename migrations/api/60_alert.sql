@@ -490,8 +490,7 @@ $$;
 comment on function pgrab_internal.successes_tell(pgrab_internal.moved[], text) is
   'Writes down the successes that an alert is for.';
 
-create or replace function pgrab_internal.alert_fault(p_task bigint, p_node bigint, p_fault text)
-returns void
+create or replace function pgrab_internal.alert_fault(p_task bigint, p_node bigint, p_fault text) returns void
 language sql as $$
   update pgrab.incident i set fault = left(p_fault, 1000)
   where i.task_id = any (array(
