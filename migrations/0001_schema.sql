@@ -264,13 +264,13 @@ comment on column pgrab.task.durations is
   'System: how long each of the last 32 runs that succeeded took, a byte each, the latest last; see '
   'pgrab_tool.usual().';
 
--- Serves: look.sql, the loaders' only question: what is due in the lanes that this node may run and the
--- shards that it owns.  Of the statements that change a task, only a retry changes one of these columns.
---
--- The first two are pgrab_tool.lane_of() and pgrab.shard(), which PostgreSQL inlines: 11_task.sql says what
--- they mean.  Nobody can choose an owner, so a quick hash will do for plain tasks.  What users write freely
--- goes through a wide cryptographic one, which is longer: nobody can get into the lane of others.
-create index task_due_idx on pgrab.task (
+-- The lane and the shard of a task, of which three indexes are made: pgrab_tool.lane_of() and pgrab.shard(),
+-- which PostgreSQL inlines; 11_task.sql says what they mean.  Nobody can choose an owner, so a quick hash
+-- will do for plain tasks.  What users write freely goes through a wide cryptographic one, which is longer:
+-- nobody can get into the lane of others.
+do $$
+declare
+  c_lane constant text := $lane$
   (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
       and share_key is null and prefer is null and slots = 1
       and (kind <> 'shell' or args #>> '{limits,memory}' is null)
@@ -283,48 +283,25 @@ create index task_due_idx on pgrab.task (
       || case when share_key is null then '' else ' shared' end
       || case when slots = 1 then '' else ' slots ' || slots::text end
       || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
-        else '' end, '\', '\\'), 'escape')), 1, 16) end),
-  ((hashint8extended(id, 0) & 1023)::smallint),
-  due_at) where due_at is not null;
+        else '' end, '\', '\\'), 'escape')), 1, 16) end)$lane$;
+  c_shard constant text := '((hashint8extended(id, 0) & 1023)::smallint)';
+begin
+  -- Serves: look.sql, the loaders' only question: what is due in the lanes that this node may run and the
+  -- shards that it owns.  Of the statements that change a task, only a retry changes one of these columns.
+  execute format('create index task_due_idx on pgrab.task (%s, %s, due_at) where due_at is not null',
+    c_lane, c_shard);
+  -- Serves: pgrab.parked, pgrab.overview.  Its predicate names only due_at, which is in an index anyway: no
+  -- HOT update is lost, and a task that runs when it is due never enters it.  By lane, because a lane may go
+  -- when nothing stands in it; by shard for quota_tasks().
+  execute format('create index task_idle_idx on pgrab.task (%s, %s) where due_at is null', c_lane, c_shard);
+  -- Serves: look_turns.sql, from one key to the next.  Only tasks with a share_key pay for it.
+  execute format('create index task_share_idx on pgrab.task (%s, share_key, %s, due_at) '
+    'where share_key is not null and due_at is not null', c_lane, c_shard);
+end $$;
 comment on index pgrab.task_due_idx is
   'What is due, by lane and shard: the loaders scan it. Tasks that cannot run now have no due_at and are not '
   'in it.';
--- Serves: pgrab.parked, pgrab.overview.  Its predicate names only due_at, which is in an index anyway: no
--- HOT update is lost, and a task that runs when it is due never enters it.
--- By lane, as in task_due_idx, because a lane may go when nothing stands in it; by shard for quota_tasks().
-create index task_idle_idx on pgrab.task (
-  (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
-      and share_key is null and prefer is null and slots = 1
-      and (kind <> 'shell' or args #>> '{limits,memory}' is null)
-    then int8send(hashtextextended(kind,
-      hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
-    else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
-      || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
-      || require::text
-      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '30 s'))::text, '')
-      || case when share_key is null then '' else ' shared' end
-      || case when slots = 1 then '' else ' slots ' || slots::text end
-      || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
-        else '' end, '\', '\\'), 'escape')), 1, 16) end),
-  ((hashint8extended(id, 0) & 1023)::smallint)) where due_at is null;
 comment on index pgrab.task_idle_idx is 'What cannot run now: parked, paused, waiting; by lane.';
--- Serves: look_turns.sql, from one key to the next.  Only tasks with a share_key pay for it.
-create index task_share_idx on pgrab.task (
-  (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
-      and share_key is null and prefer is null and slots = 1
-      and (kind <> 'shell' or args #>> '{limits,memory}' is null)
-    then int8send(hashtextextended(kind,
-      hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
-    else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
-      || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
-      || require::text
-      || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '30 s'))::text, '')
-      || case when share_key is null then '' else ' shared' end
-      || case when slots = 1 then '' else ' slots ' || slots::text end
-      || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
-        else '' end, '\', '\\'), 'escape')), 1, 16) end),
-  share_key, ((hashint8extended(id, 0) & 1023)::smallint), due_at)
-  where share_key is not null and due_at is not null;
 comment on index pgrab.task_share_idx is 'What is due of each share_key, by lane.';
 -- Serves: limit_first(), pgrab.late.  Tasks that wait for a place have no due_at; this is their line, ordered
 -- by the band of their priority (pgrab_internal.band).
