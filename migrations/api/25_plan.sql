@@ -199,7 +199,8 @@ comment on function pgrab_internal.misfire_why(pgrab_internal.task) is
   'Why a fire was missed, for the history.';
 
 -- The task has been due for longer than misfire_after.  It keeps its place in the queue (due_at): having
--- waited long must not send it to the end.
+-- waited long must not send it to the end.  A run_at that was given while it ran, although it could not begin
+-- after all, is its next fire still.
 create or replace function pgrab_internal.misfire_one(t pgrab_internal.task, p_now timestamptz)
 returns pgrab_internal.move
 language plpgsql as $$
@@ -226,7 +227,7 @@ begin
     return null;
   end if;
   return pgrab_internal.move_to(t.id, t.version, 'settle', p_due_at => t.due_at, p_fire_at => t.fire_at,
-    p_run_at => t.fire_at, p_settled => true);
+    p_run_at => greatest(t.fire_at, t.run_at), p_settled => true);
 end $$;
 comment on function pgrab_internal.misfire_one(pgrab_internal.task, timestamptz) is
   'Records the fires that one task has missed, as its misfire says. Returns the move with which the others '

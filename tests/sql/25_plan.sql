@@ -1,7 +1,7 @@
 -- Schedules of tasks: the first fire, re-arming after a run, misfires, cancel and skip_next.
 begin;
 \ir nodes.inc
-select plan(83);
+select plan(84);
 set local timezone = 'UTC';
 
 -- the first fire
@@ -286,6 +286,18 @@ select is(
 select is(pg_temp.late(9, 'once', '@after 1h') || ' ' || pg_temp.when_due(9),
   '1 fire 03:05, due 03:05, scheduled', '@after has missed one fire only');
 delete from pgrab.task; delete from pgrab.run;
+
+-- A run_at that is given while it runs stays the next fire when that run could not begin after all.
+insert into pgrab.task (id, kind, schedule, run_at) overriding system value
+values (2000, 'noop', '@daily', now() - interval '2 minutes');
+update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1
+where id = 2000;
+update pgrab.task set run_at = '2100-01-01 07:00Z' where id = 2000;
+select pgrab_internal.move(array[pgrab_internal.move_to(2000, 7, 'unstart',
+  p_due_at => now() - interval '2 minutes', p_attempt => 0)]);
+select pg_temp.settle(2000);
+select is((select run_at from pgrab.task where id = 2000 and settled), '2100-01-01 07:00Z',
+  'settling its fire leaves a run_at alone that was given while it ran');
 
 -- A node that settles looks at nothing else meanwhile.
 create function pg_temp.settle_all() returns void language plpgsql as $$
