@@ -133,13 +133,12 @@ end $$;
 comment on function pgrab_internal.definition_edited(pgrab_internal.task, pgrab_internal.task) is
   'Keeps the definition that a task had before an edit, and the one it has now.';
 
--- What was running, or is deleted by pgrab.delete(), has its definition in the history.
+-- What was running has its definition in the history.
 create or replace function pgrab_internal.definition_deleted(t pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if (t.schedule is not null or t.runs > 0 or pgrab_internal.has_begun(t.attempt, t.steps))
-    and not pgrab_internal.under_way(t.status, t.incarnation)
-    and pgrab_internal.call_verb() is distinct from 'delete' then
+    and not pgrab_internal.under_way(t.status, t.incarnation) then
     perform pgrab_internal.definition_end(t, pgrab_internal.definition_whole(t));
   end if;
 end $$;

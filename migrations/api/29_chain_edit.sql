@@ -110,7 +110,9 @@ begin
       hint = format('select pgrab.delete_chain(%s) deletes it with everything below it; '
         'select pgrab.cancel(%s) stops it.', l.id, l.id);
   end if;
-  delete from pgrab.edge e where e.child_id = l.id or e.parent_id = l.id;
+  -- those above a child that goes, too, are for its own history
+  delete from pgrab.edge e where e.child_id = l.id
+    or e.parent_id = l.id and exists (select from pgrab.task t where t.id = e.child_id);
   if h.root is null then
     perform pgrab_internal.chains_end(array[h.chain]);
     return;
@@ -141,13 +143,23 @@ end $$;
 comment on function pgrab_internal.deleted_note(pgrab_internal.task) is
   'What the history is to say of a task that a user deletes.';
 
+create or replace function pgrab_internal.tasks_leave(p_tasks pgrab_internal.task[]) returns void
+language plpgsql as $$
+begin
+  perform pgrab_internal.wish_stop(t) from unnest(p_tasks) t where t.status = 'running';
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(
+    t.id, t.version, 'delete', p_run => pgrab_internal.deleted_note(t)))) from unnest(p_tasks) t;
+end $$;
+comment on function pgrab_internal.tasks_leave(pgrab_internal.task[]) is
+  'Deletes tasks for a user, who has locked them; has the runs of those that are running stopped.';
+
 create or replace function pgrab_internal.note_deleted(t pgrab_internal.task) returns void
 language sql as $$
   select pgrab_internal.note_runs(array[pgrab_internal.noted(t, pgrab_internal.deleted_note(t),
     (select c.chain_id from pgrab.chain c where c.chain = t.chain), 'cancelled')])
 $$;
 comment on function pgrab_internal.note_deleted(pgrab_internal.task) is
-  'Writes the history of a task that a user deletes; it keeps the definition.';
+  'Writes the history of a task that a DELETE takes while it runs; it keeps the definition.';
 
 create or replace function pgrab_internal.task_deleted() returns trigger
 language plpgsql as $$
@@ -172,9 +184,9 @@ begin
     delete from pgrab.step s where s.task_id = o.id;
   end if;
   perform pgrab_internal.waits_end(array[o.id], array[o.id]);
-  if o.batch is not null or o.kind = 'batch' then
-    perform pgrab_internal.batch_deleted(o);
-  end if;
+  perform pgrab_internal.batch_deleted(o);
+  insert into pgrab.batch_count (batch, gone)
+  select o.batch, 1 where exists (select from pgrab.batch b where b.task_id = o.batch);
   perform pgrab_internal.definition_deleted(o);
   if o.chain is not null then
     perform pgrab_internal.link_deleted(o);
@@ -327,23 +339,18 @@ declare
   h pgrab_internal.chain;
   v_chain bigint := (select e.chain from pgrab_internal.chain_of_ended(p_id) e);
   v_ids bigint[];
-  v_moves pgrab_internal.move[];
+  v_tasks pgrab_internal.task[];
 begin
   if v_chain is null or not pgrab_internal.may_see_ended(p_id, p_by) then
     select t.chain into v_chain from pgrab_internal.control_lock(array[p_id], 'delete_chain', p_by) t;
   end if;
   select * into h from pgrab.chain c where c.chain = v_chain;
   v_ids := pgrab_internal.chain_below(p_id, h.chain_id);
-  v_ids := array(select t.id from pgrab.task t where t.id = any (v_ids) order by t.id for update);
-  perform pgrab_internal.refuse_awaited(array(
-    select t.id from pgrab.task t where t.id = any (v_ids) and t.needs is not null));
-  perform pgrab_internal.wish_stop(row(t.*)::pgrab_internal.task)
-  from pgrab.task t where t.id = any (v_ids) and t.status = 'running';
-  return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'delete',
-    p_run => pgrab_internal.deleted_note(row(t.*)::pgrab_internal.task))) into v_moves
-  from pgrab.task t where t.id = any (v_ids);
-  perform pgrab_internal.move(v_moves);
+  v_tasks := array(
+    select row(t.*)::pgrab_internal.task from pgrab.task t where t.id = any (v_ids) order by t.id for update);
+  perform pgrab_internal.refuse_awaited(array(select t.id from unnest(v_tasks) t where t.needs is not null));
+  perform pgrab_internal.tasks_leave(v_tasks);
+  return query select * from unnest(v_tasks);
   if h.root = any (v_ids) then
     perform pgrab_internal.chain_once(h.chain);
   elsif h.chain is not null then

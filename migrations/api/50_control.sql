@@ -262,23 +262,23 @@ begin
 end $$;
 comment on function pgrab_internal.skip_next(bigint[], text) is 'pgrab.skip_next() for a caller.';
 
--- The history keeps the definition, so that a task that was deleted by mistake can be made again.  For a
--- running task the DELETE trigger writes the history, and has the run stopped.
+-- The history keeps the definition, so that a task that was deleted by mistake can be made again.  All leave
+-- together, because links that wait for each other can only go together.
 create or replace function pgrab_internal.delete(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
+  c_tasks constant pgrab_internal.task[] := array(
+    select l from pgrab_internal.control_lock(p_ids, 'delete', p_by) l);
   t pgrab_internal.task;
 begin
-  for t in select * from pgrab_internal.control_lock(p_ids, 'delete', p_by) loop
-    if not pgrab_internal.under_way(t.status, t.incarnation) then
-      perform pgrab_internal.note_deleted(t);
-    end if;
+  perform pgrab_internal.tasks_leave(c_tasks);
+  foreach t in array c_tasks loop
+    perform pgrab_internal.batch_deleted(t);
+    perform pgrab_internal.link_deleted(t) where t.chain is not null;
     t.status := 'cancelled';
     t.due_at := null;
     return next t;
   end loop;
-  -- together, because links that wait for each other can only go together
-  delete from pgrab.task x where x.id = any (p_ids);
   delete from pgrab.incident i where i.task_id = any (p_ids);
 end $$;
 comment on function pgrab_internal.delete(bigint[], text) is 'pgrab.delete() for a caller.';

@@ -198,11 +198,9 @@ begin
       hint = format('select pgrab.cancel(%s) gives them up with it. Or delete them in the same statement.',
         o.id);
   end if;
-  insert into pgrab.batch_count (batch, gone)
-  select o.batch, 1 where exists (select from pgrab.batch b where b.task_id = o.batch);
 end $$;
 comment on function pgrab_internal.batch_deleted(pgrab_internal.task) is
-  'A user deletes a member of a batch, or a batch, which must have none left.';
+  'A user deletes a task: a batch must have no member left.';
 
 -- ------------------------------------------------------------------------------------------------ how it is
 

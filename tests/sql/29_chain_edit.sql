@@ -1,7 +1,7 @@
 -- What people do to chains: new links, schedules, cancel, delete.
 begin;
 \ir chain.inc
-select plan(31);
+select plan(33);
 set local timezone = 'UTC';
 
 -- cancel of a root that runs once: what runs is asked to stop, the rest ends
@@ -128,6 +128,27 @@ select is((select count(*) from pgrab.cancel_request), 0::bigint, 'and takes the
 select is(pg_temp.outcomes(),
   '1 cancelled cancelled, 2 succeeded done, 3 cancelled cancelled, 4 cancelled cancelled',
   'a finish is no delete');
+select pg_temp.fresh();
+
+-- a parent goes together with its child, which runs: what is kept of the child has the edge between them
+create function pg_temp.family() returns void language sql as $$
+  insert into pgrab.task (id, kind, schedule) overriding system value values (1, 'noop', '@every 1s');
+  insert into pgrab.task (id, kind, parent_id) overriding system value values
+    (2, 'noop', 1), (3, 'noop', 1), (4, 'noop', 2);
+  insert into pgrab.edge values (3, 4);
+  select pg_temp.ends(1); select pg_temp.ends(2); select pg_temp.ends(3);
+  update pgrab.task set status = 'running', version = 7, node_id = 1, incarnation = 11, attempt = 1,
+    started_at = now() where id = 4
+$$;
+select pg_temp.family();
+select count(*) from pgrab.delete(array[3, 4]);
+select is((select definition -> 'parents' from pgrab.run where task_id = 4),
+  '[{"run_if": "success", "parent_id": 3}]', 'of pgrab.delete()');
+select pg_temp.fresh();
+select pg_temp.family();
+delete from pgrab.task where id in (3, 4);
+select is((select definition -> 'parents' from pgrab.run where task_id = 4),
+  '[{"run_if": "success", "parent_id": 3}]', 'and of a DELETE');
 select pg_temp.fresh();
 
 -- by somebody who was given the tables and nothing else
