@@ -196,27 +196,37 @@ end $$;
 comment on function pgrab_internal.task_deleted() is 'Trigger: a user deletes a task.';
 
 -- The triggers do not fire for tasks that leave with their end: the setting says so, and its hash must match
--- the key's (link_ends()), or a user could delete without a trace.  The hash costs as much as the rest of the
--- delete, so one trigger asks for it: the first believes any setting, and the second refuses a wrong one.  A
--- parent must not leave children behind, but both may be deleted in one statement; so the check comes
--- afterwards.  (And a BEFORE trigger would make every finish lock the row of its task first.)
+-- the key's (link_ends()), or a user could delete without a trace.  A parent must not leave children behind,
+-- but both may be deleted in one statement; so the check comes afterwards.  (And a BEFORE trigger would make
+-- every finish lock the row of its task first.)
+--
+-- by_person() is declared immutable, although it reads a setting, so that a statement asks it once and not
+-- for each row: conditions of triggers are planned, with calls of immutable functions carried out, when the
+-- statement comes to its first row, and are planned anew by the next statement.  Nothing else may call it.
+-- Within a statement the answer cannot become another one: what sets the key also takes it away again, and
+-- any other setting is a person's.  (CASE, and not AND, so that in_call() is not even planned for a finish.)
 do $$
-declare
-  v_person text;
 begin
   insert into pgrab_internal.key (name, value)
   values ('link_ends', gen_random_uuid()::text || gen_random_uuid()) on conflict do nothing;
-  select format($sql$md5(current_setting('pgrab.link_ends', true)) is distinct from %L$sql$, md5(s.value))
-  into v_person from pgrab_internal.key s where s.name = 'link_ends';
-  execute 'create trigger task_20_deleted after delete on pgrab.task for each row '
-    'when (' || v_person || ') execute function pgrab_internal.task_deleted()';
-  execute 'create trigger edge_20_dropped after delete on pgrab.edge for each row '
-    'when (' || v_person || ') execute function pgrab_internal.edge_changed()';
+  execute (
+    select format($sql$create or replace function pgrab_internal.by_person() returns boolean
+      language plpgsql immutable as $f$
+      begin
+        return md5(current_setting('pgrab.link_ends', true)) is distinct from %L;
+      end $f$ $sql$, md5(k.value))
+    from pgrab_internal.key k where k.name = 'link_ends');
 end $$;
+comment on function pgrab_internal.by_person() is
+  'For the conditions of triggers only: does a user delete these rows, and not the system (link_ends())?';
 
 create trigger task_09_deleter after delete on pgrab.task for each row
-  when (coalesce(current_setting('pgrab.link_ends', true), '') = '' and not pgrab_internal.in_call())
+  when (case when pgrab_internal.by_person() then not pgrab_internal.in_call() end)
   execute function pgrab_tool.note_caller();
+create trigger task_20_deleted after delete on pgrab.task for each row
+  when (pgrab_internal.by_person()) execute function pgrab_internal.task_deleted();
+create trigger edge_20_dropped after delete on pgrab.edge for each row
+  when (pgrab_internal.by_person()) execute function pgrab_internal.edge_changed();
 
 create or replace function pgrab_internal.chain_cancel(p_chain bigint, p_why text)
 returns setof pgrab_internal.task

@@ -49,7 +49,8 @@ revoke all on schema pgrab, pgrab_internal, pgrab_tool from public;
 revoke all on all tables in schema pgrab, pgrab_internal, pgrab_tool from public;
 revoke all on all routines in schema pgrab, pgrab_internal, pgrab_tool from public;
 -- conditions of triggers call these in every session that writes
-grant execute on function pgrab_internal.in_call(), pgrab_internal.call_verb() to public;
+grant execute on function pgrab_internal.in_call(), pgrab_internal.call_verb(), pgrab_internal.by_person()
+  to public;
 
 do $$
 begin

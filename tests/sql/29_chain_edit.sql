@@ -1,7 +1,7 @@
 -- What people do to chains: new links, schedules, cancel, delete.
 begin;
 \ir chain.inc
-select plan(33);
+select plan(35);
 set local timezone = 'UTC';
 
 -- cancel of a root that runs once: what runs is asked to stop, the rest ends
@@ -199,6 +199,18 @@ delete from pgrab.task where id = 901;
 select is((select e.what from pgrab.event e where e.task_id = 901), 'delete', 'an event');
 select is((select count(*) from pgrab.cancel_request c where c.task_id = 901), 1::bigint,
   'and the run is stopped');
+-- who deletes is asked for each statement, also for one whose plan is kept
+insert into pgrab.task (id, kind) overriding system value values (902, 'noop'), (903, 'noop');
+prepare gone(bigint) as delete from pgrab.task where id = $1;
+select pgrab_internal.link_ends('on');
+execute gone(902);
+select pgrab_internal.link_ends('');
+execute gone(903);
+select is(array(select e.task_id from pgrab.event e where e.task_id in (902, 903)), '{903}'::bigint[],
+  'a user after the system, with the same statement');
+deallocate gone;
+select is((select p.provolatile from pg_proc p where p.oid = 'pgrab_internal.by_person'::regproc),
+  'i'::"char", 'and it is asked once, not for each row');
 
 select * from finish();
 rollback;

@@ -36,7 +36,7 @@ select is(
     where p.pronamespace = any (array['pgrab', 'pgrab_internal', 'pgrab_tool']::regnamespace[])
       and a.grantee = 0
     order by 1),
-  array['call_verb', 'in_call'], 'everybody may call nothing but what triggers ask');
+  array['by_person', 'call_verb', 'in_call'], 'everybody may call nothing but what triggers ask');
 select is(
   (select count(*) from pg_class c cross join aclexplode(c.relacl) a
   where c.relnamespace in ('pgrab'::regnamespace, 'pgrab_internal'::regnamespace) and a.grantee = 0),
