@@ -559,43 +559,17 @@ create table pgrab.registration (
   constraint registration_weight_check check (weight >= 0 and weight < 'infinity'),
   constraint registration_min_priority_check check (min_priority in (0, 1, 10, 100))
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+-- 05_node.sql has the comments of most columns of this table and the next.
 comment on table pgrab.registration is
   'Internal: what each node said of itself when it registered, one row per node name. Read pgrab.node.';
-comment on column pgrab.registration.id is
-  'Number of the node; ranks follow the order of the live nodes'' numbers.';
-comment on column pgrab.registration.name is 'Its `name` setting; one live node per name.';
-comment on column pgrab.registration.host is 'Host name of the machine.';
-comment on column pgrab.registration.pid is 'Process id on that machine.';
-comment on column pgrab.registration.pgrab_version is 'Version of the program.';
-comment on column pgrab.registration.strategy is 'Which rule it uses to pick tasks.';
 comment on column pgrab.registration.weight is
   'Its `weight` setting: its share under the strategy `weight`, unless pgrab.override says another one.';
 comment on column pgrab.registration.labels is
   'Its `labels` setting; they must contain a task''s `require`. See pgrab.override.';
-comment on column pgrab.registration.min_priority is
-  'It takes only tasks of this priority and above: where a band begins. Null: it takes all.';
-comment on column pgrab.registration.room is
-  'How many slots a task can have there at most, by kind; "": of all other kinds, the workers.';
-comment on column pgrab.registration.memory is
-  'Bytes that the limits of its runs may come to together: its `memory` setting. Null: they are not counted.';
-comment on column pgrab.registration.kinds is 'Kinds it runs.';
-comment on column pgrab.registration.owners is
-  'Owners it can log in as, so that it runs their sql tasks; its own role comes first.';
-comment on column pgrab.registration.bounds is
-  'Owners for whom its file allows fewer kinds: {"alice": ["sql", "noop"]}.';
-comment on column pgrab.registration.users is
-  'Users of the operating system: {"node": "pgrab", "run_as": "jobs", "owners": {"etl": "etl"}}. Without a '
-  'run_as, shell and exec tasks run as the user of the node.';
 comment on column pgrab.registration.slots is 'How many runs it can have at once.';
-comment on column pgrab.registration.heartbeat_every is 'How often it intends to send a heartbeat.';
-comment on column pgrab.registration.dead_after is
-  'After this long without a heartbeat others may take its tasks.';
-comment on column pgrab.registration.started_at is 'When this incarnation began.';
 comment on column pgrab.registration.shards is
   'Shards it reads; the leftmost bit is shard 0. Written only when they change. Null: it has not said yet. '
   'Readable form: pgrab.ownership.';
-comment on column pgrab.registration.overlapping is
-  'True: its strategy lets several nodes read the same shard.';
 comment on column pgrab.registration.down is
   'True: it is down, so that nobody need look at its beats. False: its last beat says.';
 -- Serves: pgrab_internal.ring(), heartbeats, lanes.  Thousands of nodes may be down: each pod has its name.
@@ -630,33 +604,10 @@ comment on table pgrab.beat is
   'Internal: the heartbeats of the nodes; the row with the highest number of each node counts. Read '
   'pgrab.node.';
 comment on column pgrab.beat.node_id is 'The node.';
-comment on column pgrab.beat.beat is
-  'Number of the beat. Other nodes declare this one dead when the number has not changed for dead_after, by '
-  'their own monotonic clock.';
-comment on column pgrab.beat.incarnation is 'Random number, new at every start and after every fence.';
-comment on column pgrab.beat.heartbeat_at is
-  'Time of the heartbeat, for readers only: no node is declared dead by it.';
 comment on column pgrab.beat.counts is
   'What it has counted, this incarnation and those before it. pgrab.node has their names.';
 comment on column pgrab.beat.gauges is
   'What it measured for this beat: {} when it is down. pgrab.node has their names.';
-comment on column pgrab.beat.bell is
-  'True: it sleeps and wants to be told of new tasks. A busy node looks anyway, so inserts need not send a '
-  'NOTIFY.';
-comment on column pgrab.beat.busy is
-  'True: none of its workers has been free for a while; other nodes take its due tasks at once.';
-comment on column pgrab.beat.ill is
-  'True: it cannot record starts or outcomes now, and takes no tasks. Its log says why.';
-comment on column pgrab.beat.state is 'up, draining (takes no new tasks), down (stopped, or declared dead).';
-comment on column pgrab.beat.crews is
-  'Its crews, each with how many runs it has and can have at once: {"": [3, 8], "py": [0, 2]}; "" is the '
-  'workers, "http" its http slots, the others are its pools of handlers.';
-comment on column pgrab.beat.doubts is
-  'Tasks about which the server has not answered the node of late: see pgrab.node.doubts. Null: none.';
-comment on column pgrab.beat.fitness_why is 'Why it is as fit as it says: see pgrab.node.fitness_why.';
-comment on column pgrab.beat.work is 'What its runs came to: see pgrab.node.work.';
-comment on column pgrab.beat.server_life is
-  'Life of the server that it was sent in, if the node''s runs outlast that life; else null.';
 
 -- A table of its own, so that no heartbeat needs a row that users write, and no node overwrites it.
 create table pgrab.override (

@@ -101,7 +101,9 @@ comment on column pgrab.node.shards is
 comment on column pgrab.node.overlapping is 'True: its strategy lets several nodes read the same shard.';
 comment on column pgrab.node.down is
   'True: it is down. For statements that must not look at each node that is; others ask for its state.';
-comment on column pgrab.node.bell is 'True: it sleeps and wants to be told of new tasks.';
+comment on column pgrab.node.bell is
+  'True: it sleeps and wants to be told of new tasks. A busy node looks anyway, so inserts need not send a '
+  'NOTIFY.';
 comment on column pgrab.node.ill is
   'True: it cannot record starts or outcomes now, and takes no tasks. Its log says why.';
 comment on column pgrab.node.busy is
@@ -157,6 +159,21 @@ comment on column pgrab.node.work is
 comment on column pgrab.node.live is
   'Has it been heard from lately, by the database''s clock: within three of its heartbeats and a second? For '
   'readers only: nodes judge each other by beat. What it holds is its own until its dead_after.';
+
+-- Registrations and beats say the same of a node, but for what others may have said over it.
+do $$
+declare
+  r record;
+begin
+  for r in
+    select t.attrelid::regclass as said_in, t.attname, col_description(n.attrelid, n.attnum) as says
+    from pg_attribute n join pg_attribute t on t.attname = n.attname
+      and t.attrelid in ('pgrab.registration'::regclass, 'pgrab.beat'::regclass)
+    where n.attrelid = 'pgrab.node'::regclass and n.attname <> all ('{weight,labels,slots,shards,down}')
+  loop
+    execute format('comment on column %s.%I is %L', r.said_in, r.attname, r.says);
+  end loop;
+end $$;
 
 create or replace function pgrab_internal.crew_of(n pgrab.node, p_kind text) returns text
 language sql immutable
