@@ -16,23 +16,6 @@ comment on column pgrab_internal.task_column.fallback is 'An expression: its def
 comment on column pgrab_internal.task_column.filled is 'Is it never null?';
 comment on column pgrab_internal.task_column.system is 'Does the system write it? Otherwise users do.';
 
--- Users' columns that a file of tasks says in its own way, or leaves as they are.
-create or replace function pgrab_internal.task_defaults() returns jsonb
-language plpgsql as $$
-declare
-  v_defaults jsonb;
-begin
-  execute (
-    select format('select to_jsonb(d) from (select %s) d',
-      string_agg(format('%s as %I', c.fallback, c.name), ', '))
-    from pgrab_internal.task_column c
-    where not c.system
-      and c.name not in ('key', 'parent_id', 'batch', 'run_at', 'paused', 'source', 'traceparent'))
-    into v_defaults;
-  return v_defaults;
-end $$;
-comment on function pgrab_internal.task_defaults() is 'What apply_defaults() says, from the table.';
-
 -- A default that is `now()` or the like is none here: these columns are filled when the task is planned.  A
 -- null kind is refused: it would make the text of some other kind SQL.
 create or replace function pgrab_internal.task_fallbacks(p_form text, p_between text, p_not text[])
@@ -57,12 +40,22 @@ comment on function pgrab_internal.task_states(text, text, boolean) is
   'that may be.';
 
 do $$
+declare
+  v_defaults jsonb;
 begin
+  execute (
+    select format('select to_jsonb(d) from (select %s) d',
+      string_agg(format('%s as %I', c.fallback, c.name), ', '))
+    from pgrab_internal.task_column c
+    -- not those that a file of tasks says in its own way, or leaves as they are
+    where not c.system
+      and c.name not in ('key', 'parent_id', 'batch', 'run_at', 'paused', 'source', 'traceparent'))
+    into v_defaults;
   execute format('create or replace function pgrab_internal.written() returns text[] language sql immutable '
     'return %L::text[]', array(
       select c.name from pgrab_internal.task_column c where not c.system order by c.place));
   execute format('create or replace function pgrab_internal.apply_defaults() returns jsonb '
-    'language sql immutable return %L::jsonb', pgrab_internal.task_defaults());
+    'language sql immutable return %L::jsonb', v_defaults);
 end $$;
 comment on function pgrab_internal.written() is 'The columns of pgrab.task that users write.';
 comment on function pgrab_internal.apply_defaults() is

@@ -74,9 +74,7 @@ comment on function pgrab_internal.definition(pgrab_internal.task) is
 
 create or replace function pgrab.definition(p_id bigint) returns jsonb
 language sql stable
-begin atomic
-  select pgrab_internal.definition(row(t.*)::pgrab_internal.task) from pgrab.task t where t.id = p_id;
-end;
+return (select pgrab_internal.definition(row(t.*)::pgrab_internal.task) from pgrab.task t where t.id = p_id);
 comment on function pgrab.definition(bigint) is
   'The definition of a live task as JSON, without defaults. Null: all default. For tasks that have ended and '
   'earlier versions there is pgrab.definition_of().';

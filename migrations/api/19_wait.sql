@@ -142,8 +142,3 @@ begin
 end $$;
 comment on function pgrab_internal.waits_end(bigint[], bigint[]) is
   'Forgets the waits of tasks that wait no more, and the signals of fires that are over.';
-
-create or replace function pgrab_internal.waits_name(p_id bigint) returns text
-language sql stable
-return (select w.name from pgrab.wait w where w.task_id = p_id);
-comment on function pgrab_internal.waits_name(bigint) is 'The signal that a task waits for now.';

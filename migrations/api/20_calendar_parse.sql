@@ -390,16 +390,6 @@ comment on function pgrab_internal.schedule_fields(text) is
   'The fields of a schedule that is not simply five or six fields with single spaces: with extra white '
   'space, an @word, or @every/@after (returned as {@every,seconds}). Refuses what is none of these.';
 
-create or replace function pgrab_internal.cron_flags(
-  p_field text[], p_at integer, p_day bigint, p_month bigint,
-  p_weekday bigint) returns integer
-language sql immutable parallel safe
-return case when p_field[p_at + 2] ~ '^[*?]' then 1 else 0 end
-  | case when p_day = 4294967294 and p_weekday = 127 then case when p_month = 8190 then 2 else 0 end
-    when p_field[p_at + 3] !~ '^[*?]' and p_field[p_at + 5] !~ '^[*?]' then 4 else 0 end;
-comment on function pgrab_internal.cron_flags(text[], integer, bigint, bigint, bigint) is
-  'The flags of a compiled cron expression.';
-
 create or replace function pgrab_internal.cron_compile(p_schedule text, p_field text[]) returns bigint[]
 language plpgsql immutable parallel safe as $$
 declare
@@ -411,6 +401,7 @@ declare
   v_month bigint;
   v_weekday bigint;
   v_first integer[];
+  v_flags integer;
 begin
   if c_at = 1 then
     v_second := pgrab_internal.cron_time_field(p_schedule, 1, p_field[1]);
@@ -422,9 +413,11 @@ begin
   v_weekday := pgrab_internal.cron_day_field(p_schedule, 6, p_field[c_at + 5]);
   v_first := array[pgrab_internal.lowest_bit(v_hour) * 3600, pgrab_internal.lowest_bit(v_minute) * 60,
     pgrab_internal.lowest_bit(v_second)];
-  return array[pgrab_internal.cron_flags(p_field, c_at, v_day, v_month, v_weekday), v_second, v_minute,
-    v_hour, v_day, v_month, v_weekday, v_first[1] + v_first[2] + v_first[3], v_first[2] + v_first[3],
-    v_first[3]];
+  v_flags := case when p_field[c_at + 2] ~ '^[*?]' then 1 else 0 end
+    | case when v_day = 4294967294 and v_weekday = 127 then case when v_month = 8190 then 2 else 0 end
+      when p_field[c_at + 3] !~ '^[*?]' and p_field[c_at + 5] !~ '^[*?]' then 4 else 0 end;
+  return array[v_flags, v_second, v_minute, v_hour, v_day, v_month, v_weekday,
+    v_first[1] + v_first[2] + v_first[3], v_first[2] + v_first[3], v_first[3]];
 end $$;
 comment on function pgrab_internal.cron_compile(text, text[]) is
   'The fields of a cron expression, five or six, as bit sets.';

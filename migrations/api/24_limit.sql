@@ -181,13 +181,10 @@ comment on function pgrab_internal.limit_room(pgrab_internal.limit, pgrab_intern
 
 create or replace function pgrab_internal.wake(p_ids bigint[], p_due timestamptz[] default '{}') returns void
 language plpgsql as $$
-declare
-  v_moves pgrab_internal.move[];
 begin
-  select array_agg(pgrab_internal.move_to(
-    t.id, t.version, 'wake', p_due_at => coalesce(w.due_at, clock_timestamp()))) into v_moves
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(
+    t.id, t.version, 'wake', p_due_at => coalesce(w.due_at, clock_timestamp()))))
   from unnest(p_ids, p_due) w(id, due_at) join pgrab.task t on t.id = any (array[w.id]);
-  perform pgrab_internal.move(v_moves);
 end $$;
 comment on function pgrab_internal.wake(bigint[], timestamptz[]) is
   'Makes tasks due that waited in line, now or at these times. The caller has locked them.';
@@ -326,30 +323,13 @@ comment on function pgrab_internal.limit_choose(
 create or replace function pgrab_internal.limit_hand_back(p_key text, p_ids bigint[], p_due timestamptz[])
 returns void
 language plpgsql as $$
-declare
-  v_moves pgrab_internal.move[];
 begin
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'line', p_due_at => c.due_at,
-    p_line => case when c.due_at is null then p_key end)) into v_moves
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'line', p_due_at => c.due_at,
+    p_line => case when c.due_at is null then p_key end)))
   from unnest(p_ids, p_due) c(id, due_at) join pgrab.task t on t.id = any (array[c.id]);
-  perform pgrab_internal.move(v_moves);
 end $$;
 comment on function pgrab_internal.limit_hand_back(text, bigint[], timestamptz[]) is
   'Hands back claimed tasks that got no place. The caller has locked them.';
-
--- Only the latest starts are kept, those that per_second still counts.
-create or replace function pgrab_internal.limit_started(
-  l pgrab_internal.limit, p_before bigint, c pgrab_internal.limit_chosen[]) returns void
-language sql as $$
-  insert into pgrab.limit_start (key, no, at)
-  select l.key, p_before + x.n, x.at from unnest(c) x where x.fits;
-  delete from pgrab.limit_start b using pgrab_internal.limit_span(l) s
-  where b.key = l.key and b.no > p_before - s.starts
-    and b.no <= p_before + (select count(*) from unnest(c) x where x.fits) - s.starts
-$$;
-comment on function pgrab_internal.limit_started(
-  pgrab_internal.limit, bigint, pgrab_internal.limit_chosen[]) is
-  'Records when the tasks that got a place started.';
 
 create or replace function pgrab_internal.limit_take_key(
   l pgrab_internal.limit, u pgrab_internal.limit_use, c pgrab_internal.limit_chosen[], p_incarnation bigint)
@@ -362,7 +342,12 @@ begin
     set version = excluded.version, incarnation = excluded.incarnation, at = excluded.at, started = true,
       over = false;
   if l.per_second is not null then
-    perform pgrab_internal.limit_started(l, u.starts, c);
+    insert into pgrab.limit_start (key, no, at)
+    select l.key, u.starts + x.n, x.at from unnest(c) x where x.fits;
+    -- only the latest are kept, those that per_second still counts
+    delete from pgrab.limit_start b using pgrab_internal.limit_span(l) s
+    where b.key = l.key and b.no > u.starts - s.starts
+      and b.no <= u.starts + (select count(*) from unnest(c) x where x.fits) - s.starts;
   end if;
   update pgrab.limit_place p set at = x.at
   from unnest(c) x

@@ -198,8 +198,7 @@ comment on function pgrab_internal.quota_refuse(pgrab_internal.quota, text, text
 
 -- The last are held first, and none goes before those that are held already.
 create or replace function pgrab_internal.quota_hold(
-  q pgrab_internal.quota, p_owner text, p_share_key text, p_ids bigint[], p_over bigint)
-returns bigint
+  p_owner text, p_share_key text, p_ids bigint[], p_over bigint) returns bigint
 language plpgsql as $$
 declare
   c_key constant text := pgrab_internal.quota_held(p_owner, p_share_key);
@@ -221,7 +220,7 @@ begin
   end if;
   return coalesce(cardinality(v_moves), 0);
 end $$;
-comment on function pgrab_internal.quota_hold(pgrab_internal.quota, text, text, bigint[], bigint) is
+comment on function pgrab_internal.quota_hold(text, text, bigint[], bigint) is
   'Of these new tasks p_over, which are due, wait in line; all, if somebody waits there. Returns how many.';
 
 -- p_hold: what is too much waits, whatever the quota does with an INSERT.
@@ -233,7 +232,7 @@ declare
   v_n bigint := cardinality(p_ids);
 begin
   if p_hold then
-    v_n := v_n - pgrab_internal.quota_hold(q, p_owner, p_share_key, p_ids, c_over);
+    v_n := v_n - pgrab_internal.quota_hold(p_owner, p_share_key, p_ids, c_over);
   elsif c_over > 0 then
     perform pgrab_internal.quota_refuse(q, p_owner, p_share_key, null);
   end if;

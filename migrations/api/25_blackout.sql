@@ -170,16 +170,15 @@ declare
   c_last constant timestamptz := (
     select max(p.until) from pgrab_internal.put_off p
     where p.edition = w.edition and p.until >= w.ends_at);
-  v_moves pgrab_internal.move[];
 begin
   insert into pgrab_internal.put_off (task_id, edition, until)
   select i.id, w.edition, pgrab_internal.put_off_due(w.ends_at, c_last, i.n)
   from unnest(p_ids) with ordinality i(id, n)
   on conflict (task_id) do update set edition = excluded.edition, until = excluded.until;
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'put_off', p_due_at => p.until)) into v_moves
+  perform pgrab_internal.move(array_agg(
+    pgrab_internal.move_to(t.id, t.version, 'put_off', p_due_at => p.until)))
   from unnest(p_ids) i(id) join pgrab.task t on t.id = any (array[i.id])
     join pgrab_internal.put_off p on p.task_id = any (array[i.id]);
-  perform pgrab_internal.move(v_moves);
   perform pgrab_internal.limit_pass(p_ids);
 end $$;
 comment on function pgrab_internal.put_off_until(pgrab_internal.closure, bigint[]) is
@@ -206,24 +205,6 @@ begin
 end $$;
 comment on function pgrab_internal.give_up_window(pgrab_internal.task, pgrab_internal.closure) is
   'Skips the fires of a task that fell into a window.';
-
--- A fire that no node has looked at while the window was on was held or skipped all the same; how late it is
--- counts from the end of the window.
-create or replace function pgrab_internal.settle_window(t pgrab_internal.task, w pgrab_internal.closure)
-returns void
-language plpgsql as $$
-begin
-  -- or a run behind the window has already stood for what it held
-  if w.action = 'skip' or t.misfire <> 'all' and t.last_finished_at >= w.ends_at
-    and t.last_outcome not in ('missed', 'skipped') then
-    perform pgrab_internal.give_up_window(t, w);
-  else
-    perform pgrab_internal.move(array[
-      pgrab_internal.move_to(t.id, t.version, 'put_off', p_due_at => w.ends_at)]);
-  end if;
-end $$;
-comment on function pgrab_internal.settle_window(pgrab_internal.task, pgrab_internal.closure) is
-  'Holds or skips the fire of a task that fell into a window which is over.';
 
 -- Part of misfire(): for tasks that the look has found shut, or due for longer than misfire_after.  Those
 -- that are held come together, in one order.  Returns how many tasks it saw to.
@@ -258,10 +239,16 @@ begin
       perform pgrab_internal.give_up_window(t, w);
       v_ended := v_ended + 1;
     elsif not t.settled and not pgrab_internal.has_begun(t.attempt, t.steps) then
+      -- A fire that no node has looked at while the window was on was held or skipped all the same; how late
+      -- it is counts from the end of the window.
       w := pgrab_internal.closed_by(t, t.due_at);
-      if w.name is not null then
-        perform pgrab_internal.settle_window(t, w);
-        v_ended := v_ended + 1;
+      v_ended := v_ended + (w.name is not null)::integer;
+      if w.action = 'skip' or t.misfire <> 'all' and t.last_finished_at >= w.ends_at
+        and t.last_outcome not in ('missed', 'skipped') then -- or a run behind it stood for what it held
+        perform pgrab_internal.give_up_window(t, w);
+      elsif w.name is not null then
+        perform pgrab_internal.move(array[
+          pgrab_internal.move_to(t.id, t.version, 'put_off', p_due_at => w.ends_at)]);
       end if;
     end if;
     exit when clock_timestamp() > v_until;
@@ -336,18 +323,7 @@ end $$;
 comment on function pgrab_internal.blackout_check(pgrab_internal.blackout) is
   'Refuses a window that cannot be understood, or that would never end.';
 
--- What an edit leaves held: the tasks of a window that ends later, or that has not begun.
-create or replace function pgrab_internal.blackout_keeps(
-  o pgrab_internal.blackout, n pgrab_internal.blackout)
-returns boolean
-language sql stable
-return (o.task_like, o.source, o.owner, o.action)
-    is not distinct from (n.task_like, n.source, n.owner, n.action)
-  and (o.begins_at is null or o.begins_at > clock_timestamp()
-    or n.ends_at >= o.ends_at and n.begins_at <= clock_timestamp());
-comment on function pgrab_internal.blackout_keeps(pgrab_internal.blackout, pgrab_internal.blackout) is
-  'Does an edited window hold all that it held before?';
-
+-- An edit leaves held, and the edition as it is, what a window holds that has not begun, or ends no sooner.
 create or replace function pgrab_internal.blackout_planned() returns trigger
 language plpgsql as $$
 declare
@@ -362,9 +338,11 @@ begin
   end if;
   select s.begins_at, s.ends_at into new.begins_at, new.ends_at
   from pgrab_internal.blackout_span(row(new.*)::pgrab_internal.blackout, clock_timestamp()) s;
-  new.edition := case when tg_op = 'UPDATE'
-      and (not c_written or pgrab_internal.blackout_keeps(
-        row(old.*)::pgrab_internal.blackout, row(new.*)::pgrab_internal.blackout)) then old.edition
+  new.edition := case when tg_op = 'UPDATE' and (not c_written
+      or (old.task_like, old.source, old.owner, old.action)
+        is not distinct from (new.task_like, new.source, new.owner, new.action)
+        and (old.begins_at is null or old.begins_at > clock_timestamp()
+          or new.ends_at >= old.ends_at and new.begins_at <= clock_timestamp())) then old.edition
     else nextval('pgrab_internal.blackout_edition_seq') end;
   return new;
 end $$;
@@ -472,35 +450,18 @@ comment on function pgrab_internal.let_go_slice(bigint) is
 
 -- What is due is not held any more.
 create or replace function pgrab_internal.put_off_forget(p_edition bigint) returns bigint
-language plpgsql as $$
-declare
-  v_n bigint;
-begin
-  delete from pgrab_internal.put_off p
-  where p.task_id = any (array(
-    select x.task_id from pgrab_internal.put_off x
-    where x.edition = p_edition and x.until < clock_timestamp() order by x.until limit 1000
-    for update skip locked));
-  get diagnostics v_n = row_count;
-  return v_n;
-end $$;
+language sql as $$
+  with gone as (
+    delete from pgrab_internal.put_off p
+    where p.task_id = any (array(
+      select x.task_id from pgrab_internal.put_off x
+      where x.edition = p_edition and x.until < clock_timestamp() order by x.until limit 1000
+      for update skip locked))
+    returning p.task_id)
+  select count(*) from gone
+$$;
 comment on function pgrab_internal.put_off_forget(bigint) is
   'Removes what a window has held and is due by now, a thousand rows.';
-
--- After a month it is no longer told apart how late a task was because of a window.
-create or replace function pgrab_internal.blackouts_turn() returns void
-language plpgsql as $$
-begin
-  update pgrab.blackout b set begins_at = b.begins_at
-  where b.name in (
-    select x.name from pgrab.blackout x where x.ends_at <= clock_timestamp() for update skip locked);
-  delete from pgrab.blackout b
-  where b.name in (
-    select x.name from pgrab.blackout x where upper(x.during) < clock_timestamp() - interval '30 days'
-    for update skip locked);
-end $$;
-comment on function pgrab_internal.blackouts_turn() is
-  'Notes when windows that are over begin next, and deletes those that have long been over.';
 
 -- Serves: tell.sql.
 create or replace function pgrab_internal.blackouts_tick(out done bigint, out left_over boolean)
@@ -512,7 +473,15 @@ begin
   done := 0;
   if (exists (select from pgrab.blackout) or exists (select from pgrab_internal.let_go))
     and pgrab_internal.duty_take('blackouts', '0') then
-    perform pgrab_internal.blackouts_turn();
+    -- windows that are over begin next; after a month it is no longer told apart how late a task was because
+    -- of one
+    update pgrab.blackout b set begins_at = b.begins_at
+    where b.name in (
+      select x.name from pgrab.blackout x where x.ends_at <= clock_timestamp() for update skip locked);
+    delete from pgrab.blackout b
+    where b.name in (
+      select x.name from pgrab.blackout x where upper(x.during) < clock_timestamp() - interval '30 days'
+      for update skip locked);
     for v_edition in select g.edition from pgrab_internal.let_go g order by g.edition loop
       loop
         done := done + pgrab_internal.let_go_slice(v_edition);

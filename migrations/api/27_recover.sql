@@ -135,17 +135,14 @@ comment on function pgrab_internal.finish_lost(pgrab_internal.outcomes, bigint, 
 -- Claimed and never started: put back as they are, except those that a user has locked.
 create or replace function pgrab_internal.release_held(p_incarnation bigint, p_only bigint[] default null)
   returns bigint
-language plpgsql as $$
-declare
-  v_moves pgrab_internal.move[];
-begin
-  select array_agg(pgrab_internal.move_to(h.id, h.version, 'release') order by h.id) into v_moves
+language sql as $$
+  select cardinality(pgrab_internal.move(
+    array_agg(pgrab_internal.move_to(h.id, h.version, 'release') order by h.id)))
   from pgrab_internal.held(p_incarnation) h cross join lateral (
     select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
     for update skip locked) l
-  where h.status = 'claimed' and (p_only is null or h.id = any (p_only));
-  return cardinality(pgrab_internal.move(v_moves));
-end $$;
+  where h.status = 'claimed' and (p_only is null or h.id = any (p_only))
+$$;
 comment on function pgrab_internal.release_held(bigint, bigint[]) is
   'Puts back what an incarnation has claimed and not started.';
 

@@ -53,15 +53,13 @@ declare
           select from pgrab.task t
           where t.chain = i.chain and t.status not in ('done', 'cancelled', 'skipped') offset 0) as goes_on) t
     where c.root is null and not t.goes_on order by 1);
-  v_moves pgrab_internal.move[];
 begin
   if v_over = '{}' then
     return;
   end if;
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'leave') order by t.id) into v_moves
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'leave') order by t.id))
   from unnest((select v_over)) o(chain)
     cross join lateral (select t.id, t.version from pgrab.task t where t.chain = o.chain offset 0) t;
-  perform pgrab_internal.move(v_moves);
   delete from pgrab.chain c using unnest((select v_over)) o(chain) where c.chain = any (array[o.chain]);
   if pg_relation_size('pgrab.edge_change') > 0 then
     delete from pgrab.edge_change g where g.chain = any (v_over);
@@ -73,27 +71,15 @@ end $$;
 comment on function pgrab_internal.chains_end(bigint[]) is
   'Removes those of these chains that run once and have ended.';
 
-create or replace function pgrab_internal.link_due(
-  p_id bigint, p_run_at timestamptz, p_jitter interval, p_paused boolean) returns timestamptz
-language sql as $$
-  select case when not p_paused then greatest(clock_timestamp(), p_run_at)
-    + case when p_jitter = '0' then '0' else pgrab_internal.jitter_of(p_id, p_jitter) end end
-$$;
-comment on function pgrab_internal.link_due(bigint, timestamptz, interval, boolean) is
-  'When a link that is released now is due: at once, or at its own run_at if that is later.';
-
 create or replace function pgrab_internal.links_free(p_ids bigint[], p_fires timestamptz[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_moves pgrab_internal.move[];
 begin
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'free', p_fire_at => f.fire, p_needs => 0,
-    p_due_at => pgrab_internal.link_due(t.id, t.run_at, t.jitter, t.paused)))
-  into v_moves
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'free', p_fire_at => f.fire,
+    p_needs => 0, p_due_at => case when not t.paused
+      then greatest(clock_timestamp(), t.run_at) + pgrab_internal.jitter_of(t.id, t.jitter) end)))
   from unnest((select p_ids), (select p_fires)) f(id, fire)
     join pgrab.task t on t.id = any (array[f.id])
       and case when t.status = 'waiting' and t.incarnation is null then true end;
-  perform pgrab_internal.move(v_moves);
 end $$;
 comment on function pgrab_internal.links_free(bigint[], timestamptz[]) is
   'Makes waiting links due without the end of a parent.';
@@ -173,14 +159,12 @@ comment on type pgrab_internal.links_counted is 'What has become of links that w
 -- Their signals may have come already.
 create or replace function pgrab_internal.links_ask(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_moves pgrab_internal.move[];
 begin
   perform pgrab_internal.waits_begin(p_ids);
-  select array_agg(pgrab_internal.signal_move(row(t.*)::pgrab_internal.task) order by t.id) into v_moves
+  perform pgrab_internal.move(array_agg(
+    pgrab_internal.signal_move(row(t.*)::pgrab_internal.task) order by t.id))
   from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
   where not pgrab_internal.lacks_signal(t.id, t.wait_for, 'signal');
-  perform pgrab_internal.move(v_moves);
 end $$;
 comment on function pgrab_internal.links_ask(bigint[]) is
   'Links whose parents have ended wait for their signals from now on.';
@@ -292,12 +276,12 @@ begin
       and c.root is null and not c.stuck;
   end if;
   if cardinality(array_positions(v_below.bad, true)) > pgrab_internal.skip_slice() then
-    v_skipped := pgrab_internal.skip_below((p_ids, p_chains, p_ends, p_fires)::pgrab_internal.skips);
+    v_skipped := pgrab_internal.skip_below(array(select row(u.*)::pgrab_internal.skip
+      from unnest(p_ids, p_chains, p_ends, p_fires) u(id, chain, ended, fire)));
   elsif v_below.child is not null then
     v_counted := pgrab_internal.links_count(v_below);
     if v_counted.skipped <> '{}' then
-      v_skipped := v_counted.skipped
-        || pgrab_internal.skip_below(pgrab_internal.skips_add(('{}', '{}', '{}', '{}'), v_counted));
+      v_skipped := v_counted.skipped || pgrab_internal.skip_below(pgrab_internal.skips_of(v_counted));
     elsif v_counted.going <> '{}' or cardinality(p_chains) > 1 then
       v_over := array(select unnest(p_chains) except select unnest(v_counted.going));
     end if;

@@ -24,16 +24,14 @@ comment on function pgrab_internal.links_fresh(bigint) is
 
 create or replace function pgrab_internal.links_begin(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_moves pgrab_internal.move[];
 begin
   delete from pgrab.edge_change g where g.child_id = any (p_ids);
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'wait', p_met => 0, p_needs => (
-    select count(*)::integer from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
-    where p.chain = t.chain))) -- edge_add() is about to count an edge to another chain
-  into v_moves
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'wait', p_met => 0,
+    p_needs => (
+      -- edge_add() is about to count an edge to another chain
+      select count(*)::integer from pgrab_internal.parents_of(t.id) a join pgrab.task p on p.id = a.parent_id
+      where p.chain = t.chain))))
   from pgrab.task t where t.id = any (p_ids) and not pgrab_internal.takes_part(t.status, t.needs);
-  perform pgrab_internal.move(v_moves);
   perform pgrab_internal.links_free(array_agg(t.id), array_agg(greatest(t.fire_at, t.run_at)))
   from pgrab.task t where t.id = any (p_ids) and t.status = 'waiting' and t.needs = 0
     and not pgrab_internal.has_begun(t.attempt, t.steps);
@@ -64,7 +62,6 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   h pgrab_internal.chain;
   v_fresh bigint[];
-  v_moves pgrab_internal.move[];
 begin
   -- The next statement sees links that have been parked meanwhile.
   perform from pgrab.chain c where c.chain = p_chain for update;
@@ -74,18 +71,16 @@ begin
   where c.chain = p_chain returning * into h;
   perform pgrab_internal.links_ended(h, pgrab_internal.chain_after(p_chain));
   v_fresh := pgrab_internal.links_fresh(p_chain);
-  select array_agg(case
+  perform pgrab_internal.move(array_agg(case
     when t.status <> 'waiting' then pgrab_internal.move_to(t.id, t.version, 'leave')
     when t.needs is null then pgrab_internal.move_to(t.id, t.version, 'drop', p_run =>
       pgrab_internal.note('skipped', 'its chain has ended before it took part in a run'))
     -- otherwise it would start for the fire of the last run when it loses its parents
-    else pgrab_internal.move_to(t.id, t.version, 'wait', p_fire_at => clock_timestamp()) end order by t.id)
-  into v_moves
+    else pgrab_internal.move_to(t.id, t.version, 'wait', p_fire_at => clock_timestamp()) end order by t.id))
   from pgrab.task t
   where t.chain = p_chain and t.id <> all (v_fresh)
     and (t.status = 'waiting' and (t.needs is null or t.needs > 0 and t.met = 0)
       or t.status in ('done', 'cancelled') or t.status = 'skipped' and not h.stuck);
-  perform pgrab_internal.move(v_moves);
   if v_fresh <> '{}' then
     perform pgrab_internal.links_begin(v_fresh);
   end if;
@@ -119,33 +114,26 @@ comment on function pgrab_internal.chain_part_leaves(pgrab_internal.chain) is
 
 create or replace function pgrab_internal.chain_next(r pgrab_internal.task) returns timestamptz
 language plpgsql as $$
-declare
-  v_next timestamptz;
 begin
-  if r.schedule is not null and (r.fires < r.max_runs or r.max_runs is null) then
-    v_next := case when r.run_at > r.fire_at then r.run_at
-      else pgrab_internal.fire_next(pgrab_internal.schedule_compile(r.schedule), r.timezone,
-        pgrab_internal.fire_after(r.schedule, r.starts_at, r.fire_at, clock_timestamp()), r.calendar,
-        r.on_closed) end;
+  if r.schedule is null or r.fires >= r.max_runs then
+    return null;
   end if;
-  return case when v_next <= coalesce(r.ends_at, 'infinity') then v_next end;
+  r.chain := null; -- as for a task on its own
+  r.status := 'scheduled';
+  return pgrab_internal.fire_following(r, r.fires);
 end $$;
 comment on function pgrab_internal.chain_next(pgrab_internal.task) is
   'When the root of a chain fires next, once its run is over. Null: never.';
 
 create or replace function pgrab_internal.chain_rearm(h pgrab_internal.chain, p_next timestamptz) returns void
 language plpgsql as $$
-declare
-  v_moves pgrab_internal.move[];
 begin
-  select array_agg(case when t.id = h.root
+  perform pgrab_internal.move(array_agg(case when t.id = h.root
     then pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => p_next, p_run_at => p_next,
       p_attempt => 0, p_needs => 0, p_met => 0)
     else pgrab_internal.move_to(t.id, t.version, 'again', p_attempt => 0, p_met => 0, p_needs => (
-      select count(*)::integer from pgrab_internal.parents_of(t.id))) end)
-  into v_moves
+      select count(*)::integer from pgrab_internal.parents_of(t.id))) end))
   from pgrab.task t where t.chain = h.chain;
-  perform pgrab_internal.move(v_moves);
   update pgrab.chain c
   set chain_id = nextval('pgrab.chain_run_seq'), since = clock_timestamp(), pending = (
     select count(*) from pgrab.task t where t.chain = h.chain and t.needs is not null)

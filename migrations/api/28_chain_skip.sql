@@ -10,10 +10,10 @@ language sql immutable
 return 1000;
 comment on function pgrab_internal.skip_slice() is 'How many links are skipped at once.';
 
--- Of each: its chain, how it ended, and the planned time of its run.
-create type pgrab_internal.skips as (ids bigint[], chains bigint[], ends text[], fires timestamptz[]);
-comment on type pgrab_internal.skips is
-  'Links that have ended, and below which something may have to be skipped.';
+-- fire: the planned time of its run.
+create type pgrab_internal.skip as (id bigint, chain bigint, ended text, fire timestamptz);
+comment on type pgrab_internal.skip is
+  'A link that has ended, and below which something may have to be skipped.';
 
 create or replace function pgrab_internal.children_in_run(p_id bigint)
 returns table (child_id bigint, run_if text)
@@ -29,15 +29,14 @@ comment on function pgrab_internal.children_in_run(bigint) is
   'The children that count in the current run of the chain.';
 
 -- Waiting children for which this end is the wrong one, and what waits for a success or failure of those.
-create or replace function pgrab_internal.links_doomed(
-  p_ids bigint[], p_ends text[], p_fires timestamptz[], p_limit integer)
+create or replace function pgrab_internal.links_doomed(s pgrab_internal.skip[], p_limit integer)
 returns pgrab_internal.links_below
 language plpgsql stable as $$
 declare
   v_below pgrab_internal.links_below;
 begin
   with recursive doomed(id, ended, fire) as (
-    select * from unnest((select p_ids), (select p_ends), (select p_fires)) w(id, ended, fire)
+    select w.id, w.ended, w.fire from unnest((select s)) w
     union
     select x.id, 'skipped', d.fire
     from doomed d cross join lateral (
@@ -47,101 +46,76 @@ begin
         and not pgrab_internal.run_if_met(c.run_if, d.ended) offset 0) x),
   found as (
     select d.id, max(d.fire) as fire
-    from (select x.* from doomed x offset cardinality(p_ids) limit p_limit) d group by d.id order by d.id)
+    from (select x.* from doomed x offset cardinality(s) limit p_limit) d group by d.id order by d.id)
   select array_agg(f.id), array_agg(0), array_agg(true), array_agg(0), array_agg(f.fire)
   into v_below from found f;
   return v_below;
 end $$;
-comment on function pgrab_internal.links_doomed(bigint[], text[], timestamptz[], integer) is
+comment on function pgrab_internal.links_doomed(pgrab_internal.skip[], integer) is
   'Of what waits below links that have ended, what can never start, the nearest first.';
 
--- The others still have children to be skipped.
-create or replace function pgrab_internal.skips_done(s pgrab_internal.skips) returns boolean[]
-language plpgsql stable as $$
-begin
-  return array(
-    select not exists (
-      select from pgrab_internal.children_in_run(i.id) c join pgrab.task t on t.id = any (array[c.child_id])
-      where t.status = 'waiting' and t.incarnation is null and t.needs is not null
-        and not pgrab_internal.run_if_met(c.run_if, i.ended))
-    from unnest(s.ids, s.ends) with ordinality i(id, ended, n) order by i.n);
-end $$;
-comment on function pgrab_internal.skips_done(pgrab_internal.skips) is
-  'Which of these links have no child left that must be skipped.';
-
-create or replace function pgrab_internal.skips_of(s pgrab_internal.skips, p_done boolean[], p_which boolean)
-returns pgrab_internal.skips
+create or replace function pgrab_internal.skips_of(c pgrab_internal.links_counted)
+returns pgrab_internal.skip[]
 language sql immutable
-begin atomic
-  select (coalesce(array_agg(i.id), '{}'), coalesce(array_agg(i.chain), '{}'),
-    coalesce(array_agg(i.ended), '{}'), coalesce(array_agg(i.fire), '{}'))::pgrab_internal.skips
-  from unnest(s.ids, s.chains, s.ends, s.fires, p_done) i(id, chain, ended, fire, done)
-  where i.done = p_which;
-end;
-comment on function pgrab_internal.skips_of(pgrab_internal.skips, boolean[], boolean) is
-  'Those of these links that are done, or those that are not.';
-
-create or replace function pgrab_internal.skips_add(s pgrab_internal.skips, c pgrab_internal.links_counted)
-returns pgrab_internal.skips
-language plpgsql immutable as $$
-begin
-  s.ids := s.ids || c.skipped;
-  s.chains := s.chains || c.chains;
-  s.ends := s.ends || array_fill('skipped'::text, array[cardinality(c.skipped)]);
-  s.fires := s.fires || c.fires;
-  return s;
-end $$;
-comment on function pgrab_internal.skips_add(pgrab_internal.skips, pgrab_internal.links_counted) is
-  'Adds links that have just been skipped.';
+return array(select row(u.id, u.chain, 'skipped', u.fire)::pgrab_internal.skip
+  from unnest(c.skipped, c.chains, c.fires) u(id, chain, fire));
+comment on function pgrab_internal.skips_of(pgrab_internal.links_counted) is
+  'Links that have just been skipped.';
 
 -- s: links that have ended.  Below them one slice is skipped; then those whose children are all told of it
 -- count for the rest of their children (`always`), of which more may be skipped.  Returns what remains, and
 -- the links that were skipped.
 create or replace function pgrab_internal.skip_on(
-  inout s pgrab_internal.skips, out skipped bigint[], out going bigint[])
+  inout s pgrab_internal.skip[], out skipped bigint[], out going bigint[])
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_below pgrab_internal.links_below;
   v_counted pgrab_internal.links_counted;
-  v_done boolean[];
-  v_told pgrab_internal.skips;
+  v_told pgrab_internal.skip[];
 begin
   skipped := '{}';
   going := '{}';
-  v_below := pgrab_internal.links_doomed(s.ids, s.ends, s.fires, pgrab_internal.skip_slice());
+  v_below := pgrab_internal.links_doomed(s, pgrab_internal.skip_slice());
   if v_below.child is not null then
     v_counted := pgrab_internal.links_count(v_below);
     skipped := v_counted.skipped;
-    s := pgrab_internal.skips_add(s, v_counted);
+    s := s || pgrab_internal.skips_of(v_counted);
   end if;
-  v_done := pgrab_internal.skips_done(s);
-  v_told := pgrab_internal.skips_of(s, v_done, true);
-  s := pgrab_internal.skips_of(s, v_done, false);
-  v_below := pgrab_internal.links_below(v_told.ids, v_told.ends, v_told.fires, true);
+  select coalesce(array_agg(x.i) filter (where x.done), '{}'),
+    coalesce(array_agg(x.i) filter (where not x.done), '{}')
+  into v_told, s
+  from (
+    select i, not exists (
+      select from pgrab_internal.children_in_run(i.id) c join pgrab.task t on t.id = any (array[c.child_id])
+      where t.status = 'waiting' and t.incarnation is null and t.needs is not null
+        and not pgrab_internal.run_if_met(c.run_if, i.ended)) as done
+    from unnest((select s)) i) x;
+  v_below := (
+    select pgrab_internal.links_below(array_agg(i.id), array_agg(i.ended), array_agg(i.fire), true)
+    from unnest(v_told) i);
   if v_below.child is not null then
     v_counted := pgrab_internal.links_count(v_below);
     skipped := skipped || v_counted.skipped;
     going := v_counted.going;
-    s := pgrab_internal.skips_add(s, v_counted);
+    s := s || pgrab_internal.skips_of(v_counted);
   end if;
 end $$;
-comment on function pgrab_internal.skip_on(pgrab_internal.skips) is
+comment on function pgrab_internal.skip_on(pgrab_internal.skip[]) is
   'Skips the next slice of what can never start below links that have ended.';
 
-create or replace function pgrab_internal.skips_keep(s pgrab_internal.skips) returns void
+create or replace function pgrab_internal.skips_keep(s pgrab_internal.skip[]) returns void
 language sql as $$
-  insert into pgrab.skipping (task_id, chain, status, fire_at)
-  select * from unnest(s.ids, s.chains, s.ends, s.fires)
+  insert into pgrab.skipping (task_id, chain, status, fire_at) select * from unnest(s)
 $$;
-comment on function pgrab_internal.skips_keep(pgrab_internal.skips) is 'Leaves the rest to chain_tick().';
+comment on function pgrab_internal.skips_keep(pgrab_internal.skip[]) is 'Leaves the rest to chain_tick().';
 
-create or replace function pgrab_internal.skip_below(s pgrab_internal.skips) returns bigint[]
+create or replace function pgrab_internal.skip_below(s pgrab_internal.skip[]) returns bigint[]
 language plpgsql as $$
 declare
   r record;
   v_skipped bigint[] := '{}';
 begin
-  while s.ids <> '{}' and cardinality(v_skipped) < pgrab_internal.skip_slice() loop
+  while cardinality(s) > 0 and cardinality(v_skipped) < pgrab_internal.skip_slice() loop
     r := pgrab_internal.skip_on(s);
     s := r.s;
     v_skipped := v_skipped || r.skipped;
@@ -149,20 +123,18 @@ begin
   perform pgrab_internal.skips_keep(s);
   return v_skipped;
 end $$;
-comment on function pgrab_internal.skip_below(pgrab_internal.skips) is
+comment on function pgrab_internal.skip_below(pgrab_internal.skip[]) is
   'Skips what can never start below links that have ended, up to a slice; the rest is kept for '
   'chain_tick(). Returns what was skipped.';
 
-create or replace function pgrab_internal.skips_take() returns pgrab_internal.skips
+create or replace function pgrab_internal.skips_take() returns pgrab_internal.skip[]
 language sql as $$
   with taken as (
     delete from pgrab.skipping s using (
       select x.task_id from pgrab.skipping x order by x.task_id limit pgrab_internal.skip_slice()
       for update skip locked) x
-    where s.task_id = any (array[x.task_id]) returning s.*)
-  select (array_agg(t.task_id), array_agg(t.chain), array_agg(t.status),
-    array_agg(t.fire_at))::pgrab_internal.skips
-  from taken t
+    where s.task_id = any (array[x.task_id]) returning s.task_id, s.chain, s.status, s.fire_at)
+  select array_agg(row(t.*)::pgrab_internal.skip) from taken t
 $$;
 comment on function pgrab_internal.skips_take() is 'Takes what is left to be skipped below.';
 
@@ -170,16 +142,16 @@ create or replace function pgrab_internal.chain_tick_one() returns boolean
 language plpgsql as $$
 declare
   r record;
-  s pgrab_internal.skips := pgrab_internal.skips_take();
-  v_chains constant bigint[] := array(select distinct unnest(s.chains));
+  s constant pgrab_internal.skip[] := pgrab_internal.skips_take();
+  c_chains constant bigint[] := array(select distinct i.chain from unnest(s) i);
 begin
-  if s.ids is null then
+  if s is null then
     return false;
   end if;
   r := pgrab_internal.skip_on(s);
   perform pgrab_internal.skips_keep(r.s);
   perform pgrab_internal.chain_count(r.skipped);
-  perform pgrab_internal.chains_end(v_chains);
+  perform pgrab_internal.chains_end(c_chains);
   return true;
 exception when lock_not_available or deadlock_detected then
   return false; -- a user has a link locked: the next round does it

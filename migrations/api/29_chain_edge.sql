@@ -63,13 +63,11 @@ language plpgsql as $$
 declare
   v_to constant bigint := coalesce(p.chain, pgrab_internal.chain_new(p));
   v_from constant bigint := coalesce(c.chain, pgrab_internal.chain_new(c));
-  v_moves pgrab_internal.move[];
 begin
   if v_to <> v_from and pgrab_internal.chain_under_way(v_to) then
     -- Everything below the child comes with it, and takes no part in the current run, either.
-    select array_agg(pgrab_internal.move_to(t.id, t.version, 'join', p_met => 0)) into v_moves
+    perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'join', p_met => 0)))
     from pgrab.task t where t.chain = v_from;
-    perform pgrab_internal.move(v_moves);
   end if;
   return pgrab_internal.chain_merge(v_to, v_from);
 end $$;
@@ -129,20 +127,6 @@ return h.root is not null
 comment on function pgrab_internal.below_root(pgrab_internal.chain, bigint) is
   'True: this link of a chain with a schedule is surely still connected with its root.';
 
-create or replace function pgrab_internal.link_lose(c pgrab_internal.task, p_once boolean) returns void
-language plpgsql as $$
-begin
-  if c.needs > 1 then
-    perform pgrab_internal.move(array[
-      pgrab_internal.move_to(c.id, c.version, 'wait', p_needs => c.needs - 1)]);
-  else
-    perform pgrab_internal.links_free(array[c.id],
-      array[case when p_once then c.fire_at else greatest(clock_timestamp(), c.run_at) end]);
-  end if;
-end $$;
-comment on function pgrab_internal.link_lose(pgrab_internal.task, boolean) is
-  'A link that waits has a parent less to wait for. p_once: its chain runs once.';
-
 -- In a chain that runs once, the child waits for one parent less; in a recurring one that is running, from
 -- the next fire on.  Between two runs, a child that is released starts for a fire of its own, because it has
 -- already run for the last one.
@@ -167,8 +151,14 @@ begin
     null; -- it has never counted (and the chain may have lost its schedule since)
   elsif pgrab_internal.chain_under_way(c.chain) then
     insert into pgrab.edge_change values (c.chain, p_parent, p_child, p_run_if, false);
-  elsif c.status = 'waiting' and c.needs > 0 and p.id is not null and not pgrab_internal.ended(p.status) then
-    perform pgrab_internal.link_lose(c, h.root is null);
+  elsif c.status <> 'waiting' or c.needs = 0 or p.id is null or pgrab_internal.ended(p.status) then
+    null; -- it does not wait for that parent
+  elsif c.needs > 1 then
+    perform pgrab_internal.move(array[
+      pgrab_internal.move_to(c.id, c.version, 'wait', p_needs => c.needs - 1)]);
+  else
+    perform pgrab_internal.links_free(array[c.id],
+      array[case when h.root is null then c.fire_at else greatest(clock_timestamp(), c.run_at) end]);
   end if;
   if not pgrab_internal.below_root(h, p_child) then
     perform pgrab_internal.chain_split(p_child);

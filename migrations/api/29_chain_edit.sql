@@ -235,7 +235,6 @@ declare
   h pgrab_internal.chain;
   c_fire constant timestamptz := (
     select r.fire_at from pgrab.chain c join pgrab.task r on r.id = c.root where c.chain = p_chain);
-  v_moves pgrab_internal.move[];
 begin
   perform from pgrab.task t where t.chain = p_chain order by t.id for update;
   select * into h from pgrab.chain c where c.chain = p_chain for update;
@@ -243,14 +242,12 @@ begin
   return query select t.* from pgrab.task t where t.chain = p_chain and t.status = 'running' order by t.id;
   perform pgrab_internal.wish_stop(row(t.*)::pgrab_internal.task)
   from pgrab.task t where t.chain = p_chain and t.status = 'running';
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'abandon', p_run => pgrab_internal.note(
-    'cancelled', p_why, case when t.status = 'waiting' and t.incarnation is null then c_fire end))
-    order by t.id)
-  into v_moves
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'abandon',
+    p_run => pgrab_internal.note('cancelled', p_why,
+      case when t.status = 'waiting' and t.incarnation is null then c_fire end)) order by t.id))
   from pgrab.task t
   where t.chain = p_chain and t.status in ('waiting', 'scheduled', 'claimed', 'parked')
     and (t.needs is not null or t.status = 'parked');
-  perform pgrab_internal.move(v_moves);
   perform pgrab_internal.chain_recount(array[p_chain]) where h.root is not null;
   perform pgrab_internal.chain_end(p_chain);
 end $$;
@@ -312,7 +309,6 @@ language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = fo
 declare
   v_chain constant bigint := (select t.chain from pgrab.task t where t.id = p_id);
   v_open bigint[];
-  v_moves pgrab_internal.move[];
 begin
   if v_chain is null then
     return;
@@ -321,10 +317,9 @@ begin
   perform from pgrab.chain c where c.chain = v_chain for update;
   perform pgrab_internal.chain_settled(array[v_chain]);
   v_open := pgrab_internal.links_to_reopen(p_id);
-  select array_agg(pgrab_internal.move_to(t.id, t.version,
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version,
       case when t.status = 'scheduled' then 'edit' else 'reopen' end, p_attempt => 0,
-      p_needs => case when t.id = p_id then 0 else a.needs end, p_met => a.met))
-  into v_moves
+      p_needs => case when t.id = p_id then 0 else a.needs end, p_met => a.met)))
   from pgrab.task t cross join lateral (
       select count(*) filter (where a.parent_id = any (v_open) or p.status is null)::integer as needs,
         count(*) filter (where a.parent_id <> all (v_open) and p.status <> 'skipped')::integer as met
@@ -335,7 +330,6 @@ begin
     or t.status = 'waiting' and t.incarnation is null and t.needs is not null
       and not pgrab_internal.has_begun(t.attempt, t.steps) and t.id = any (array(
       select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
-  perform pgrab_internal.move(v_moves);
   perform pgrab_internal.chain_recount(array[v_chain]);
   perform pgrab_internal.skips_undo(v_open, pgrab_internal.chain_after(v_chain));
 end $$;

@@ -185,39 +185,30 @@ end;
 comment on function pgrab_internal.args_signal(text, jsonb, jsonb) is
   'The args of a task with the payload of its signal, and what comes behind them.';
 
+-- p_fire_at: of a task that has steps; null: it has none.
 create or replace function pgrab_internal.args_for(
-  p_id bigint, p_chain bigint, p_kind text, p_args jsonb, p_wait_for text)
+  p_id bigint, p_chain bigint, p_kind text, p_args jsonb, p_wait_for text, p_fire_at timestamptz default null)
 returns text
 language plpgsql stable as $$
 declare
   s record;
+  v_args text;
 begin
   if p_wait_for is null then
-    return pgrab_internal.args_for(p_id, p_chain, p_kind, p_args);
+    v_args := pgrab_internal.args_for(p_id, p_chain, p_kind, p_args);
+  else
+    select a.* into s
+    from (select coalesce((select x.payload from pgrab.signal x
+        where x.task_id = p_id and x.name = p_wait_for), 'null') as payload) p
+      cross join lateral pgrab_internal.args_signal(p_kind, p_args, p.payload) a;
+    v_args := coalesce(pgrab_internal.args_for(p_id, p_chain, p_kind, s.args), '{}') || s.more;
   end if;
-  select a.* into s
-  from (select coalesce((select x.payload from pgrab.signal x
-      where x.task_id = p_id and x.name = p_wait_for), 'null') as payload) p
-    cross join lateral pgrab_internal.args_signal(p_kind, p_args, p.payload) a;
-  return coalesce(pgrab_internal.args_for(p_id, p_chain, p_kind, s.args), '{}') || s.more;
-end $$;
-comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb, text) is
-  'The args of a task for its node, with what its parents have printed and what came with its signal.';
-
--- p_fire_at: of a task that has steps; null: it has none.
-create or replace function pgrab_internal.args_for(
-  p_id bigint, p_chain bigint, p_kind text, p_args jsonb, p_wait_for text, p_fire_at timestamptz)
-returns text
-language plpgsql stable as $$
-begin
-  if p_fire_at is null then
-    return pgrab_internal.args_for(p_id, p_chain, p_kind, p_args, p_wait_for);
-  end if;
-  return concat(coalesce(pgrab_internal.args_for(p_id, p_chain, p_kind, p_args, p_wait_for), '{}'),
-    pgrab_internal.steps_for(p_id, p_fire_at, p_kind));
+  return case when p_fire_at is null then v_args
+    else concat(coalesce(v_args, '{}'), pgrab_internal.steps_for(p_id, p_fire_at, p_kind)) end;
 end $$;
 comment on function pgrab_internal.args_for(bigint, bigint, text, jsonb, text, timestamptz) is
-  'The same with the names of the steps that its fire has done.';
+  'The args of a task for its node, with what its parents have printed, what came with its signal, and the '
+  'names of the steps that its fire has done.';
 
 -- Makes a tree of a graph.  No path is followed twice, however many there are.
 create or replace function pgrab_internal.chain_order(p_ids bigint[], p_parents bigint[], p_children bigint[])

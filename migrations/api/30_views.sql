@@ -25,14 +25,6 @@ end;
 comment on function pgrab_internal.locked_by(bigint) is
   'The session that has locked the row of a task. No row: none has, or several at once.';
 
-create or replace function pgrab_internal.doubted_by(p_id bigint) returns text
-language sql stable
-begin atomic
-  select string_agg(n.name, ', ' order by n.name) from pgrab.node n where n.live and p_id = any (n.doubts);
-end;
-comment on function pgrab_internal.doubted_by(bigint) is
-  'The nodes that had no answer from the server when they tried to take a task. Null: none.';
-
 create or replace function pgrab_tool.durable() returns boolean
 language sql stable
 return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
@@ -76,9 +68,7 @@ comment on function pgrab_internal.why(pgrab_internal.task) is
 
 create or replace function pgrab.why(p_id bigint) returns text
 language sql stable
-begin atomic
-  select pgrab_internal.why(row(t.*)::pgrab_internal.task) from pgrab.task t where t.id = p_id;
-end;
+return (select pgrab_internal.why(row(t.*)::pgrab_internal.task) from pgrab.task t where t.id = p_id);
 comment on function pgrab.why(bigint) is
   'Why a task is not running, in a few words. Null: it is running, or has ended. More: pgrab.explain().';
 

@@ -103,9 +103,7 @@ comment on function pgrab_internal.counts_parked() is 'How many tasks are parked
 
 create or replace function pgrab_tool.count_waiting() returns bigint
 language sql stable
-begin atomic
-  select count(*) from (select from pgrab.wait limit 10000) w;
-end;
+return (select count(*) from (select from pgrab.wait limit 10000) w);
 comment on function pgrab_tool.count_waiting() is
   'How many tasks wait for a signal, an answer, a time in their work, or members; ten thousand or more.';
 

@@ -13,14 +13,6 @@ language sql immutable parallel safe
 return date_bin('1 s', p_at, 'epoch');
 comment on function pgrab_internal.cut(timestamptz) is 'A time without fractions of a second.';
 
-create or replace function pgrab_internal.no_fire_left(r pgrab_internal.run) returns text
-language sql immutable parallel safe
-return case when r.definition ->> 'schedule' is null or r.outcome = 'cancelled' then ''
-  else format(' No fire of its schedule is left (%s).', concat_ws(', ',
-    'max_runs ' || (r.definition ->> 'max_runs'), 'ends_at ' || (r.definition ->> 'ends_at'))) end;
-comment on function pgrab_internal.no_fire_left(pgrab_internal.run) is
-  'Why a schedule has ended with that run.';
-
 create or replace function pgrab_internal.explain_ended(p_seen bigint, p_id bigint, p_by text)
 returns setof pgrab_internal.gate
 language plpgsql stable as $$
@@ -32,7 +24,11 @@ begin
   if found then
     return query select 'ended', 'blocked', format('It has ended: %s, %s at %s%s.%s Insert a new task to run '
       'it again; `pgrab show %s` shows its definition.', r.ended, r.outcome,
-      pgrab_internal.cut(r.finished_at), ': ' || r.error, pgrab_internal.no_fire_left(r), p_id), null;
+      pgrab_internal.cut(r.finished_at), ': ' || r.error,
+      case when r.definition ->> 'schedule' is not null and r.outcome <> 'cancelled'
+        then format(' No fire of its schedule is left (%s).', concat_ws(', ',
+          'max_runs ' || (r.definition ->> 'max_runs'), 'ends_at ' || (r.definition ->> 'ends_at'))) end,
+      p_id), null;
     return;
   end if;
   select x.role, x.at into e from pgrab.event x
@@ -178,7 +174,10 @@ begin atomic
   select 'row', 'blocked', format('The server did not answer, or refused, when %s tried to take it: a '
     'trigger on pgrab.task? The log of that node says which. It is tried again from time to time, by '
     'itself.', d.by), 'the server does not answer when it is taken: see pgrab.explain()'
-  from pgrab_internal.doubted_by(t.id) d(by) where d.by is not null;
+  from (
+    select string_agg(n.name, ', ' order by n.name) as by
+    from pgrab.node n where n.live and t.id = any (n.doubts)) d
+  where d.by is not null;
 end;
 comment on function pgrab_internal.explain_held_up(pgrab_internal.task) is
   'What the server, or somebody in it, has against its start.';

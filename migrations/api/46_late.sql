@@ -2,20 +2,6 @@
 --
 -- All are sets of rows, so that PostgreSQL makes one plan of them and the statement that lists the runs.
 
-create or replace function pgrab_internal.late_parents(p_id bigint, p_definition jsonb) returns setof bigint
-language sql stable
-begin atomic
-  select t.parent_id from pgrab.task t where t.id = p_id
-  union all
-  select e.parent_id from pgrab.edge e where e.child_id = p_id
-  union all
-  select (p_definition ->> 'parent_id')::bigint
-  union all
-  select (e.value ->> 'parent_id')::bigint from jsonb_array_elements(p_definition -> 'parents') e;
-end;
-comment on function pgrab_internal.late_parents(bigint, jsonb) is
-  'The parents of a link, of one that has ended by its definition.';
-
 create or replace function pgrab_internal.late_until(r pgrab_internal.run)
 returns table (until timestamptz, what text)
 language sql stable
@@ -26,7 +12,12 @@ begin atomic
   from (
     select y.finished_at, y.name, y.key, y.task_id from pgrab.run y
     where y.chain_id = r.chain_id and y.finished_at <= coalesce(r.started_at, r.claimed_at)
-      and y.task_id = any (array(select pgrab_internal.late_parents(r.task_id, r.definition)))
+      and y.task_id = any (array( -- its parents; of a link that has ended, by its definition
+        select p.parent_id from pgrab_internal.parents_of(r.task_id) p
+        union all
+        select (r.definition ->> 'parent_id')::bigint
+        union all
+        select (e.value ->> 'parent_id')::bigint from jsonb_array_elements(r.definition -> 'parents') e))
     offset 0) x -- by run_chain_idx
   order by x.finished_at desc limit 1)
   union all
@@ -94,13 +85,6 @@ return coalesce(
 comment on function pgrab_internal.late_limit(pgrab_internal.run) is
   'The limit that a run was under; of a task that has not ended, the one that it has now.';
 
-create or replace function pgrab_tool.may_run(p_key text) returns integer
-language sql stable
-begin atomic
-  select l.max_running from pgrab_internal.limit_of(p_key) l;
-end;
-comment on function pgrab_tool.may_run(text) is 'How many may run at once under a key. Null: any number.';
-
 -- Of the runs that ended after it, p_most; and of those in progress all.
 create or replace function pgrab_tool.limit_held(p_key text, p_at timestamptz, p_most integer)
 returns table (what text)
@@ -112,7 +96,7 @@ begin atomic
       then concat_ws(' ', x.name, '#' || x.task_id) end, ', ' order by x.no) as names
     from (
       select n.name, n.task_id, m.may, row_number() over (order by n.began, n.task_id) as no
-      from (select pgrab_tool.may_run(p_key) as may) m cross join lateral (
+      from (select l.max_running as may from pgrab_internal.limit_of(p_key) l) m cross join lateral (
         select e.task_id, coalesce(e.name, e.key) as name, e.began
         from (
           select y.task_id, y.name, y.key, y.definition, coalesce(y.started_at, y.claimed_at) as began

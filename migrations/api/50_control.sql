@@ -53,7 +53,7 @@ comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
 create or replace function pgrab_internal.signal_hint(t pgrab_internal.task) returns text
 language sql stable
 return format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
-  pgrab_internal.waits_name(t.id));
+  (select w.name from pgrab.wait w where w.task_id = t.id));
 comment on function pgrab_internal.signal_hint(pgrab_internal.task) is 'What works for a task that waits.';
 
 -- By moves, so that the trigger of edits, which checks all of a definition, is not asked: whether a task is
@@ -90,16 +90,13 @@ comment on function pgrab_internal.retry_hint(pgrab_internal.task) is
 
 create or replace function pgrab_internal.retry(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
-declare
-  v_moves pgrab_internal.move[];
 begin
   p_ids := pgrab_internal.batch_ids(p_ids, true, p_by);
   perform pgrab_internal.control_refuse(l, pgrab_internal.retry_hint(l))
   from pgrab_internal.control_lock(p_ids, 'retry', p_by) l where pgrab_internal.retry_hint(l) is not null;
-  select array_agg(pgrab_internal.move_to(
-    t.id, t.version, 'retry', p_due_at => clock_timestamp(), p_attempt => 0)) into v_moves
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(
+    t.id, t.version, 'retry', p_due_at => clock_timestamp(), p_attempt => 0)))
   from pgrab.task t where t.id = any (p_ids);
-  perform pgrab_internal.move(v_moves);
   perform pgrab_internal.link_reopen(t.id) from pgrab.task t
   where t.id = any (p_ids) and t.chain is not null;
   return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
@@ -126,14 +123,12 @@ create or replace function pgrab_internal.run_now(p_ids bigint[], p_by text) ret
 language plpgsql as $$
 declare
   c_now constant timestamptz := clock_timestamp();
-  v_moves pgrab_internal.move[];
 begin
   perform pgrab_internal.control_refuse(l, pgrab_internal.run_now_hint(l))
   from pgrab_internal.control_lock(p_ids, 'run', p_by) l where pgrab_internal.run_now_hint(l) is not null;
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'replan', p_due_at => c_now, p_fire_at => c_now,
-    p_run_at => c_now, p_attempt => 0, p_settled => false)) into v_moves
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'replan', p_due_at => c_now,
+    p_fire_at => c_now, p_run_at => c_now, p_attempt => 0, p_settled => false)))
   from pgrab.task t where t.id = any (p_ids);
-  perform pgrab_internal.move(v_moves);
   return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
 end $$;
 comment on function pgrab_internal.run_now(bigint[], text) is 'pgrab.run_now() for a caller.';

@@ -35,7 +35,7 @@ begin
 end $$;
 comment on function pgrab_internal.drain(text, text) is 'pgrab.drain() for a caller.';
 
-create or replace function pgrab_internal.undrain(p_node text, p_by text) returns pgrab.node
+create or replace function pgrab_internal.undrain(p_node text) returns pgrab.node
 language plpgsql as $$
 declare
   n pgrab.node := pgrab_internal.node_of(p_node);
@@ -46,7 +46,7 @@ begin
   n.draining := false;
   return n;
 end $$;
-comment on function pgrab_internal.undrain(text, text) is 'pgrab.undrain() for a caller.';
+comment on function pgrab_internal.undrain(text) is 'pgrab.undrain() for a caller.';
 
 create or replace function pgrab_internal.node_check(o pgrab.node, n pgrab.node) returns void
 language plpgsql immutable as $$
@@ -107,7 +107,7 @@ begin
   end if;
   if c_drain <> old.draining then
     perform case when c_drain then pgrab_internal.drain(old.name, pgrab_internal.caller())
-      else pgrab_internal.undrain(old.name, pgrab_internal.caller()) end;
+      else pgrab_internal.undrain(old.name) end;
     insert into pgrab.event (what, role, task)
     values (case when c_drain then 'drain' else 'undrain' end, pgrab_internal.caller(), old.name);
   end if;
@@ -127,18 +127,16 @@ create trigger node_10_write instead of update on pgrab.node
 -- claimed and not started are put back; a start that waits for it finds a new version.
 create or replace function pgrab_internal.pause_all(p_by text, out paused boolean, out put_back bigint)
 language plpgsql as $$
-declare
-  v_moves pgrab_internal.move[];
 begin
   lock table pgrab.hold in share mode;
   update pgrab.cluster c
   set paused = true, paused_at = clock_timestamp(), paused_by = p_by where not c.paused;
   paused := found;
-  select array_agg(pgrab_internal.move_to(t.id, t.version, 'release')) into v_moves
+  select cardinality(pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'release'))))
+  into put_back
   from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h cross join lateral (
     select x.id, x.version from pgrab.task x where x.id = h.id and x.status = 'claimed'
     for update skip locked) t;
-  put_back := cardinality(pgrab_internal.move(v_moves));
 end $$;
 comment on function pgrab_internal.pause_all(text) is 'pgrab.pause_all() for a caller.';
 

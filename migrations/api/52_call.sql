@@ -29,7 +29,7 @@ language plpgsql as $$
 begin
   case c.verb
     when 'drain' then c.node := pgrab_internal.drain(c.word, c.caller);
-    when 'undrain' then c.node := pgrab_internal.undrain(c.word, c.caller);
+    when 'undrain' then c.node := pgrab_internal.undrain(c.word);
     when 'pause_all' then
       select p.paused, p.put_back into c.done, c.n from pgrab_internal.pause_all(c.caller) p;
     when 'resume_all' then c.done := pgrab_internal.resume_all();

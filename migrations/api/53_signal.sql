@@ -25,20 +25,15 @@ return p_owner = p_by or pgrab_internal.may_operate(p_by)
 comment on function pgrab_internal.may_signal(text, text, text) is
   'May this role send the signals of a task?';
 
--- Not that of a handler, which goes on: for it a signal that comes too late is none.
-create or replace function pgrab_internal.signal_over(t pgrab_internal.task) returns timestamptz
-language sql volatile
-return case when pgrab_internal.in_vain(t) then t.last_finished_at
-  else (select pgrab_internal.wait_passed(t.id, w.name) from pgrab.wait w
-    where w.task_id = t.id and w.name = t.wait_for and not w.goes_on) end;
-comment on function pgrab_internal.signal_over(pgrab_internal.task) is
-  'When the wait of a task for the signal of its fire was over. Null: it is not, or there is none.';
-
 create or replace function pgrab_internal.signal_check(
   t pgrab_internal.task, p_name text, p_payload jsonb) returns void
 language plpgsql as $$
 declare
-  c_over constant timestamptz := case when p_name = t.wait_for then pgrab_internal.signal_over(t) end;
+  -- not that of a handler, which goes on: for it a signal that comes too late is none
+  c_over constant timestamptz := case when p_name is distinct from t.wait_for then null
+    when pgrab_internal.in_vain(t) then t.last_finished_at
+    else (select pgrab_internal.wait_passed(t.id, w.name) from pgrab.wait w
+      where w.task_id = t.id and w.name = t.wait_for and not w.goes_on) end;
 begin
   if pgrab_internal.signal_name_fine(p_name) is not true then
     raise exception using errcode = '22023',

@@ -29,14 +29,6 @@ create or replace function pgrab_internal.batch_refuse(p_batch bigint, p_hint te
 language sql as $$ select pgrab_internal.refuse('batch', p_batch::text, p_hint) $$;
 comment on function pgrab_internal.batch_refuse(bigint, text) is 'Refuses a member of a batch.';
 
-create or replace function pgrab_internal.batch_ended(p_batch bigint, p_owner text) returns boolean
-language sql stable
-return exists (
-  select from pgrab.last_run(p_batch, 'ended') r
-  where r.kind = 'batch' and (r.owner = p_owner or pgrab_internal.may_operate(p_owner)));
-comment on function pgrab_internal.batch_ended(bigint, text) is
-  'Is this a batch that has ended, and may the role know that?';
-
 create or replace function pgrab_internal.batches_above(p_id bigint) returns bigint[]
 language plpgsql stable set enable_seqscan = off set jit = off as $$
 begin
@@ -108,7 +100,9 @@ begin
     select b.sealed_at is not null into v_sealed from pgrab.batch b where b.task_id = p_batch for share;
   end if;
   if v_sealed is null then
-    perform pgrab_internal.batch_refuse(p_batch, case when pgrab_internal.batch_ended(p_batch, p_owner)
+    perform pgrab_internal.batch_refuse(p_batch, case when exists (
+        select from pgrab.last_run(p_batch, 'ended') r
+        where r.kind = 'batch' and (r.owner = p_owner or pgrab_internal.may_operate(p_owner)))
       then 'It has ended, so no member can be added any more: make another one.'
       else 'There is no such batch. Make it first: insert into pgrab.task (kind) values (''batch'') '
         'returning id.' end);
@@ -364,18 +358,6 @@ end $$;
 comment on function pgrab_internal.batch_left(bigint, boolean) is
   'Is a member of a batch left? p_parked: those that are parked count.';
 
--- What has become of members in the meantime goes into one row.
-create or replace function pgrab_internal.batch_fold(p_batch bigint) returns void
-language sql as $$
-  with n as (
-    delete from pgrab.batch_count c where c.id = any (array(
-      select x.id from pgrab.batch_count x where x.batch = p_batch limit 1000 for update skip locked))
-    returning c.members, c.gone)
-  insert into pgrab.batch_count (batch, members, gone)
-  select p_batch, sum(n.members), sum(n.gone) from n having count(*) > 0
-$$;
-comment on function pgrab_internal.batch_fold(bigint) is 'Adds up what is written down of a batch.';
-
 create or replace function pgrab_internal.batch_look(p_batch bigint, p_next interval) returns void
 language plpgsql as $$
 declare
@@ -387,7 +369,13 @@ begin
     perform pgrab_internal.move(array[
       pgrab_internal.batch_over(t, pgrab_internal.batch_figures(p_batch))]);
   end if;
-  perform pgrab_internal.batch_fold(p_batch);
+  -- what has become of members in the meantime goes into one row
+  with n as (
+    delete from pgrab.batch_count c where c.id = any (array(
+      select x.id from pgrab.batch_count x where x.batch = p_batch limit 1000 for update skip locked))
+    returning c.members, c.gone)
+  insert into pgrab.batch_count (batch, members, gone)
+  select p_batch, sum(n.members), sum(n.gone) from n having count(*) > 0;
   update pgrab.batch b set look_at = clock_timestamp() + p_next where b.task_id = p_batch;
 end $$;
 comment on function pgrab_internal.batch_look(bigint, interval) is

@@ -34,20 +34,12 @@ language sql stable as $$
 $$;
 comment on function pgrab_internal.output_live(pgrab_internal.task) is 'The output of a run in progress.';
 
-create or replace function pgrab_internal.output_ended(p_id bigint, p_version bigint)
-returns pgrab_internal.output_seen
-language sql stable as $$
-  select r.version, false, false, null::bigint, null::integer, coalesce(r.output, ''), r.attempt, r.outcome,
-    r.error, r.node, r.finished_at, r.output_truncated
-  from pgrab.last_run(p_id, 'ran', p_version) r
-$$;
-comment on function pgrab_internal.output_ended(bigint, bigint) is 'The output of a run that has ended.';
-
 create or replace function pgrab_internal.output_look(
   p_id bigint, p_version bigint, p_ask boolean, p_visible boolean) returns pgrab_internal.output_seen
 language plpgsql as $$
 declare
   t pgrab_internal.task;
+  o pgrab_internal.output_seen;
 begin
   if p_visible is not true then
     perform pgrab_tool.no_task(p_id);
@@ -59,7 +51,10 @@ begin
     end if;
     return pgrab_internal.output_live(t);
   end if;
-  return pgrab_internal.output_ended(p_id, p_version);
+  select r.version, false, false, null, null, coalesce(r.output, ''), r.attempt, r.outcome, r.error, r.node,
+    r.finished_at, r.output_truncated into o
+  from pgrab.last_run(p_id, 'ran', p_version) r;
+  return o;
 end $$;
 comment on function pgrab_internal.output_look(bigint, bigint, boolean, boolean) is
   'What is known of the output of a run: the one with p_version, or else the current or last one. With p_ask '
@@ -82,9 +77,7 @@ comment on function pgrab_tool.output_of(bigint, bigint, boolean) is
 
 create or replace function pgrab.output(p_id bigint) returns text
 language sql
-begin atomic
-  select o.output from pgrab_tool.output_of(p_id) o;
-end;
+return (select o.output from pgrab_tool.output_of(p_id) o);
 comment on function pgrab.output(bigint) is
   'What a task has printed, at most 64 KiB, head and tail. For a running task: what its node wrote down at '
   'the last request; this call requests newer output, so call again a moment later (in psql: \watch 1). '

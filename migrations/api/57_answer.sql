@@ -148,18 +148,6 @@ end $$;
 comment on function pgrab_internal.answer_end(pgrab_internal.task, text, text, text) is
   'Ends the run of a task with its answer. The caller has locked its row.';
 
-create or replace function pgrab_internal.answer_beat(t pgrab_internal.task, p_answer jsonb) returns void
-language sql as $$
-  update pgrab.wait w
-  set beat_at = clock_timestamp(), until = pgrab_internal.answer_until(t),
-    progress = coalesce((p_answer ->> 'progress')::real, w.progress),
-    progress_text = case when p_answer ? 'text'
-      then left(pgrab_internal.answer_text(p_answer -> 'text'), 200) else w.progress_text end
-  where w.task_id = t.id and w.name is null
-$$;
-comment on function pgrab_internal.answer_beat(pgrab_internal.task, jsonb) is
-  'The receiver is at work: stall_after counts from now.';
-
 create or replace function pgrab_internal.answer_late(p_id bigint) returns void
 language plpgsql as $$
 begin
@@ -223,7 +211,13 @@ begin
   t := case when p_token is null then pgrab_internal.answer_lock_by(p_id, p_answer, p_by)
     else pgrab_internal.answer_lock(p_id, r) end;
   if not p_answer ? 'outcome' then
-    perform pgrab_internal.answer_beat(t, p_answer);
+    -- the receiver is at work: stall_after counts from now
+    update pgrab.wait w
+    set beat_at = clock_timestamp(), until = pgrab_internal.answer_until(t),
+      progress = coalesce((p_answer ->> 'progress')::real, w.progress),
+      progress_text = case when p_answer ? 'text'
+        then left(pgrab_internal.answer_text(p_answer -> 'text'), 200) else w.progress_text end
+    where w.task_id = t.id and w.name is null;
     return 'waiting';
   end if;
   v_moved := pgrab_internal.answer_end(t, p_answer ->> 'outcome', case when p_answer ->> 'outcome' = 'failed'

@@ -490,18 +490,6 @@ $$;
 comment on function pgrab_internal.successes_tell(pgrab_internal.moved[], text) is
   'Writes down the successes that an alert is for.';
 
-create or replace function pgrab_internal.alert_fault(p_task bigint, p_node bigint, p_fault text) returns void
-language sql as $$
-  update pgrab.incident i set fault = left(p_fault, 1000)
-  where i.task_id = any (array(
-    select x.task_id from pgrab.incident x where x.task_id = p_task for update skip locked));
-  update pgrab.node_incident i set fault = left(p_fault, 1000)
-  where i.node_id = any (array(
-    select x.node_id from pgrab.node_incident x where x.node_id = p_node for update skip locked))
-$$;
-comment on function pgrab_internal.alert_fault(bigint, bigint, text) is
-  'Notes why an alert could not be inserted, unless the row is locked.';
-
 -- What is no fault of the template is tried again: then true is returned, and nothing was inserted.
 create or replace function pgrab_internal.alert_try(
   p_template jsonb, p_owner text, p_facts jsonb, p_task bigint, p_node bigint)
@@ -517,7 +505,13 @@ exception
     if sqlstate = '54000' and sqlerrm like 'the quota of % is full: %' then
       return true;
     end if;
-    perform pgrab_internal.alert_fault(p_task, p_node, sqlerrm);
+    -- unless the row is locked
+    update pgrab.incident i set fault = left(sqlerrm, 1000)
+    where i.task_id = any (array(
+      select x.task_id from pgrab.incident x where x.task_id = p_task for update skip locked));
+    update pgrab.node_incident i set fault = left(sqlerrm, 1000)
+    where i.node_id = any (array(
+      select x.node_id from pgrab.node_incident x where x.node_id = p_node for update skip locked));
     raise warning 'an alert for % could not be inserted: %', p_facts ->> 'task', sqlerrm;
     return false;
 end $$;

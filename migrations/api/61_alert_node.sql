@@ -2,19 +2,6 @@
 -- that marks it down, and once more when its name registers again.  A node that was stopped in good order is
 -- not reported.
 
-create or replace function pgrab_internal.node_facts(
-  p_event text, n pgrab.node, p_since timestamptz, p_why text)
-returns jsonb
-language sql stable
-return pgrab_internal.facts(p_event, 'node ' || n.name, 'node-' || n.id, jsonb_build_object(
-  'name', n.name, 'node', n.name, 'since', to_json(p_since) #>> '{}', 'error', p_why,
-  'text', case p_event
-    when 'node_up' then format('node %s on %s is back: it was down since %s', n.name, n.host,
-      pgrab_internal.cut(p_since))
-    else format('node %s on %s is down: %s', n.name, n.host, p_why) end));
-comment on function pgrab_internal.node_facts(text, pgrab.node, timestamptz, text) is
-  'What is known of a node that has died or is back, as strings.';
-
 create or replace function pgrab_internal.node_notice(
   p_event text, p_node_id bigint, p_since timestamptz, p_why text)
 returns void
@@ -25,7 +12,12 @@ begin
   if exists (select from pgrab.alert) then
     select * into n from pgrab.node x where x.id = p_node_id;
     insert into pgrab_internal.notice (event, facts, node_id)
-    values (p_event, pgrab_internal.node_facts(p_event, n, p_since, p_why), p_node_id);
+    values (p_event, pgrab_internal.facts(p_event, 'node ' || n.name, 'node-' || n.id, jsonb_build_object(
+      'name', n.name, 'node', n.name, 'since', to_json(p_since) #>> '{}', 'error', p_why,
+      'text', case p_event
+        when 'node_up' then format('node %s on %s is back: it was down since %s', n.name, n.host,
+          pgrab_internal.cut(p_since))
+        else format('node %s on %s is down: %s', n.name, n.host, p_why) end)), p_node_id);
     perform pg_notify('pgrab', 'alerts');
   end if;
 end $$;

@@ -96,19 +96,6 @@ end;
 comment on function pgrab_internal.digest_facts(text, timestamptz) is
   'What a digest says: `text` how much, `error` a line for each task, 50 at most.';
 
-create or replace function pgrab_internal.clock_tell(
-  p_alert text, p_events text[], p_template jsonb, p_set_by text, p_since timestamptz) returns void
-language sql as $$
-  insert into pgrab_internal.notice (event, facts, template)
-  select f.facts ->> 'event', f.facts || jsonb_build_object('owner', p_set_by), p_template
-  from (
-    select * from pgrab_internal.alive_facts() facts where 'alive' = any (p_events) and facts is not null
-    union all
-    select pgrab_internal.digest_facts(p_alert, p_since) where 'digest' = any (p_events)) f
-$$;
-comment on function pgrab_internal.clock_tell(text, text[], jsonb, text, timestamptz) is
-  'Writes down what one alert by the clock says now.';
-
 -- Serves: waits.sql.  One that no node could tell in time is told once.
 create or replace function pgrab_internal.clock_tick(out told bigint, out next_us bigint)
 language plpgsql set enable_seqscan = off set jit = off as $$
@@ -122,7 +109,12 @@ begin
     select * from pgrab.alert x where x.next_at <= statement_timestamp()
     order by x.next_at limit c_most for update skip locked
   loop
-    perform pgrab_internal.clock_tell(a.name, a.events, a.template, a.set_by, a.told_at);
+    insert into pgrab_internal.notice (event, facts, template)
+    select f.facts ->> 'event', f.facts || jsonb_build_object('owner', a.set_by), a.template
+    from (
+      select * from pgrab_internal.alive_facts() facts where 'alive' = any (a.events) and facts is not null
+      union all
+      select pgrab_internal.digest_facts(a.name, a.told_at) where 'digest' = any (a.events)) f;
     update pgrab.alert x
     set told_at = clock_timestamp(),
       next_at = pgrab.next_fire(a.schedule, a.timezone, clock_timestamp())

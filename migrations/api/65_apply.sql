@@ -289,18 +289,10 @@ begin
     raise exception using errcode = '22023', message = 'tasks that are missing from the file can only be '
       'deleted within one source', hint = 'Name the source.';
   end if;
-  if jsonb_typeof(p_file) = 'object' and p_file ? 'limits' then
-    perform pgrab_internal.apply_limits(p_file -> 'limits', p_by);
-  end if;
-  if jsonb_typeof(p_file) = 'object' and p_file ? 'quotas' then
-    perform pgrab_internal.apply_quotas(p_file -> 'quotas', p_by);
-  end if;
-  if jsonb_typeof(p_file) = 'object' and p_file ? 'calendars' then
-    perform pgrab_internal.apply_calendars(p_file -> 'calendars', p_by);
-  end if;
-  if jsonb_typeof(p_file) = 'object' and p_file ? 'blackouts' then
-    perform pgrab_internal.apply_blackouts(p_file -> 'blackouts', p_by);
-  end if;
+  perform pgrab_internal.apply_limits(p_file -> 'limits', p_by);
+  perform pgrab_internal.apply_quotas(p_file -> 'quotas', p_by) where p_file -> 'quotas' is not null;
+  perform pgrab_internal.apply_calendars(p_file -> 'calendars', p_by);
+  perform pgrab_internal.apply_blackouts(p_file -> 'blackouts', p_by);
   perform pgrab_internal.apply_tasks(c_tasks, c_source, p_by);
   if p_prune then
     perform pgrab_internal.event('delete', p_by, d)
@@ -340,17 +332,6 @@ return jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.
 comment on function pgrab_internal.export_task(pgrab_internal.task) is
   'A task as a member of a file for pgrab.apply().';
 
-create or replace function pgrab_tool.export_calendars() returns jsonb
-language sql stable
-begin atomic
-  select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('name', c.name, 'closed_weekdays', c.closed_weekdays,
-    'days', (
-      select jsonb_agg(to_jsonb(d) - 'calendar' order by d.day)
-      from pgrab.calendar_day d where d.calendar = c.name))) order by c.name)
-  from pgrab.calendar c;
-end;
-comment on function pgrab_tool.export_calendars() is 'The calendars in the form that pgrab.apply() takes.';
-
 create or replace function pgrab.export(p_source text default null) returns jsonb
 language sql stable
 return jsonb_strip_nulls(jsonb_build_object('source', p_source,
@@ -358,7 +339,11 @@ return jsonb_strip_nulls(jsonb_build_object('source', p_source,
     from pgrab.limit l where p_source is null),
   'quotas', (select jsonb_agg(to_jsonb(q) - '{id,set_by}'::text[] order by q.owner, q.share_key)
     from pgrab.quota q where p_source is null),
-  'calendars', case when p_source is null then pgrab_tool.export_calendars() end,
+  'calendars', (
+    select jsonb_agg(jsonb_build_object('name', c.name, 'closed_weekdays', c.closed_weekdays, 'days', (
+      select jsonb_agg(to_jsonb(d) - 'calendar' order by d.day)
+      from pgrab.calendar_day d where d.calendar = c.name)) order by c.name)
+    from pgrab.calendar c where p_source is null),
   'blackouts', (
     select jsonb_agg(to_jsonb(b) - '{set_by,begins_at,ends_at,edition}'::text[] order by b.name)
     from pgrab.blackout b where p_source is null and b.begins_at is not null))) ||

@@ -133,28 +133,22 @@ comment on column pgrab_internal.role_rights.whose is 'own or all.';
 
 -- Tables that are not in this list have no row-level security.
 create or replace view pgrab_internal.own_rows as
-select o.* from (values
-  ('task', 'owner = current_user'), ('run', 'owner = current_user'), ('secret', 'owner = current_user'),
-  ('definition', 'owner = current_user'), ('limit', 'owner = current_user'),
-  ('calendar', 'owner = current_user'), ('quota', 'owner = current_user'),
-  ('calendar_day',
+select o.object, r.condition
+from (values
+  ('{task,run,secret,definition,limit,calendar,quota}'::text[], 'owner = current_user'),
+  ('{calendar_day}',
     'exists (select from pgrab.calendar c where c.name = calendar and c.owner = current_user)'),
-  ('blackout', 'set_by = current_user'), ('alert', 'set_by = current_user'),
-  ('event', 'owner = current_user or role = current_user'),
-  ('token', 'pgrab_internal.may_become(current_user, role)'),
-  ('edge', 'exists (select from pgrab.task t where t.id = child_id and t.owner = current_user)'),
-  ('chain', 'exists (select from pgrab.task t where t.chain = chain.chain)'),
-  ('incident', 'exists (select from pgrab.task t where t.id = task_id)'),
-  ('cancel_request', 'exists (select from pgrab.task t where t.id = task_id)'),
-  ('live', 'exists (select from pgrab.task t where t.id = task_id)'),
-  ('step', 'exists (select from pgrab.task t where t.id = task_id)'),
-  ('wait', 'exists (select from pgrab.task t where t.id = task_id)'),
-  ('signal', 'exists (select from pgrab.task t where t.id = task_id)'),
-  ('batch', 'exists (select from pgrab.task t where t.id = task_id)'),
-  ('batch_count', 'exists (select from pgrab.task t where t.id = batch_count.batch)'),
-  ('limit_place', 'exists (select from pgrab_internal.limit_of(key))'),
-  ('limit_use', 'exists (select from pgrab_internal.limit_of(key))'),
-  ('limit_start', 'exists (select from pgrab_internal.limit_of(key))')) o(object, condition);
+  ('{blackout,alert}', 'set_by = current_user'),
+  ('{event}', 'owner = current_user or role = current_user'),
+  ('{token}', 'pgrab_internal.may_become(current_user, role)'),
+  ('{edge}', 'exists (select from pgrab.task t where t.id = child_id and t.owner = current_user)'),
+  ('{chain}', 'exists (select from pgrab.task t where t.chain = chain.chain)'),
+  ('{incident,cancel_request,live,step,wait,signal,batch}',
+    'exists (select from pgrab.task t where t.id = task_id)'),
+  ('{batch_count}', 'exists (select from pgrab.task t where t.id = batch_count.batch)'),
+  ('{limit_place,limit_use,limit_start}', 'exists (select from pgrab_internal.limit_of(key))'))
+    r(objects, condition)
+  cross join unnest(r.objects) o(object);
 comment on view pgrab_internal.own_rows is 'Which rows of a table are the reader''s own.';
 comment on column pgrab_internal.own_rows.object is 'The table.';
 comment on column pgrab_internal.own_rows.condition is
@@ -270,17 +264,14 @@ create or replace function pgrab_internal.rights_routines() returns void
 language plpgsql as $$
 declare
   c_people constant text := 'pgrab_submit, pgrab_operator, pgrab_read';
-  -- call_check() refuses these, and says who may call them
-  c_checked constant text[] := '{pause,resume,retry,cancel,run_now,skip_next,signal,seal,backfill,
-    delete,delete_chain,undelete,apply,drain,undrain,pause_all,resume_all,adopt,rotate_answer_key,
-    delete_edge,delete_limit,delete_alert,delete_secret,delete_token,delete_calendar,delete_calendar_day,
-    delete_blackout}';
+  -- of the others call_check() says who may call them
+  c_unchecked constant text[] := '{add,edit,resolve,token_add,upkeep}';
   r record;
 begin
   for r in
-    select p.oid::regprocedure as name, case when p.proname = any (c_checked) then c_people
-      else coalesce((select string_agg(x.role, ', ') from pgrab_internal.role_rights x
-        where x.object = p.proname and x.action = 'call'), c_people) end as roles
+    select p.oid::regprocedure as name, case when p.proname <> all (c_unchecked) then c_people
+      else (select string_agg(x.role, ', ') from pgrab_internal.role_rights x
+        where x.object = p.proname and x.action = 'call') end as roles
     from pg_proc p where p.pronamespace in ('pgrab'::regnamespace, 'pgrab_tool'::regnamespace)
     union all
     select distinct p.oid::regprocedure, c_people || ', pgrab_node'
