@@ -90,7 +90,6 @@ static void *
 read_when_asked(void *arg)
 {
 	struct top_reader *r = arg;
-	const uint64_t one = 1;
 
 	while (gate_wait(&r->gate, CLOCK_NEVER) == GATE_RUNG) {
 		int64_t now = clock_mono_us();
@@ -99,7 +98,7 @@ read_when_asked(void *arg)
 		top_data_read(&r->data, &r->from, false, r->rows, r->name_length, rates);
 		if (rates && r->data.rc == RC_OK)
 			r->rates_us = now;
-		if (write(r->answered, &one, sizeof one) != (ssize_t)sizeof one)
+		if (eventfd_write(r->answered, 1) != 0)
 			abort(); /* a counter of at most 1 */
 	}
 	gate_stop(&r->ended);

@@ -45,7 +45,7 @@ def main():
     api = [('api/' + p.name, p) for p in sorted((migrations / 'api').glob('*.sql'))]
     out.write_text(
         '/* Made by embed.py from the .sql files; do not edit. */\n'
-        '#include "db/sql.h"\n\n#include "db/sql_embedded.h"\n\n'
+        '#include "db/sql.h"\n\n'
         + table('sql_queries', queries) + table('sql_migrations', numbered) + table('sql_api', api))
 
 

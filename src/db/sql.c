@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "db/schema.h"
-#include "db/sql_embedded.h"
 
 static const struct sql_file *queries = sql_queries;
 

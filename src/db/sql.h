@@ -20,3 +20,4 @@ struct sql_file {
  * they were written, for the schema pgrab: see schema_rewrite(). */
 extern const struct sql_file sql_migrations[];
 extern const struct sql_file sql_api[];
+extern const struct sql_file sql_queries[]; /* of src/db/sql: for sql_text() */

@@ -16,7 +16,7 @@
 #include "node/doorbell.h"
 #include "node/heartbeat/heartbeat.h"
 #include "node/loader/loader.h"
-#include "node/reload.h"
+#include "node/node.h"
 #include "node/recover/recover.h"
 #include "node/signals.h"
 #include "node/runs/teller.h"

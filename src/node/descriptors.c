@@ -1,4 +1,4 @@
-#include "node/descriptors.h"
+#include "node/node.h"
 
 #include <inttypes.h>
 #include <sys/resource.h>

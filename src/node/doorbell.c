@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/texts.h"
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "db/pg.h"
@@ -155,10 +156,9 @@ static void *
 connect_main(void *arg)
 {
 	struct dialing *c = arg;
-	uint64_t one = 1;
 
 	atomic_store(&c->rc, (int)connect_and_test(c, c->dsn));
-	if (write(c->done_fd, &one, sizeof one) < 0)
+	if (eventfd_write(c->done_fd, 1) < 0)
 		abort();
 	let_go(c);
 	return NULL;
@@ -244,29 +244,21 @@ read_notifies(struct doorbell *d)
 
 	while ((note = PQnotifies(d->conn)) != NULL) {
 		uint16_t shards[SHARDS_MAX];
-		bool wish = strcmp(note->extra, "wish") == 0;
-		bool notice = strcmp(note->extra, "alerts") == 0 || strcmp(note->extra, "calendars") == 0 ||
-			      strcmp(note->extra, "blackouts") == 0;
-		bool waits = strcmp(note->extra, "waits") == 0;
-		int64_t asked = 0;
-		bool ask = sscanf(note->extra, "output %" SCNd64, &asked) == 1;
-		int64_t busy_id = 0;
-		bool busy = sscanf(note->extra, "busy %" SCNd64, &busy_id) == 1;
-		unsigned n = parse_shards(note->extra, shards);
+		int64_t node_id;
 
-		PQfreemem(note);
-		if (wish)
+		if (strcmp(note->extra, "wish") == 0)
 			d->calls.wish(d->calls.ctx);
-		else if (notice)
+		else if (IS_ONE_OF(note->extra, "alerts", "calendars", "blackouts"))
 			d->calls.notice(d->calls.ctx);
-		else if (waits)
+		else if (strcmp(note->extra, "waits") == 0)
 			d->calls.waits(d->calls.ctx);
-		else if (ask)
-			d->calls.ask(d->calls.ctx, asked);
-		else if (busy)
-			d->calls.busy(d->calls.ctx, busy_id);
+		else if (sscanf(note->extra, "output %" SCNd64, &node_id) == 1)
+			d->calls.ask(d->calls.ctx, node_id);
+		else if (sscanf(note->extra, "busy %" SCNd64, &node_id) == 1)
+			d->calls.busy(d->calls.ctx, node_id);
 		else
-			d->calls.ring(d->calls.ctx, shards, n);
+			d->calls.ring(d->calls.ctx, shards, parse_shards(note->extra, shards));
+		PQfreemem(note);
 	}
 }
 

@@ -18,11 +18,13 @@
 #include "base/fd.h"
 #include "base/thread.h"
 #include "core/backoff.h"
-#include "db/farewell.h"
 #include "db/schema.h"
+#include "db/store_node.h"
+#include "db/store_task.h"
 #include "keeper/keeper.h"
 
 #define CALL_TIMEOUT_US (5 * US_PER_S)
+#define PATIENCE_US     (2 * US_PER_S) /* for what takes milliseconds */
 
 enum will {
 	WILL_DSN,
@@ -103,6 +105,35 @@ enter(char *text, size_t len, const char *will[WILL__COUNT])
 	return i == WILL__COUNT && chdir(will[WILL_CWD]) == 0;
 }
 
+/* If the server is silent it may be about one task: the node that looks for orphans finds out which.  Until
+ * then nothing here must keep them locked, so the statement is ended (by db_connect). */
+static enum rc
+put_back(struct db *db, int64_t incarnation, const char *by, struct recovered *out, struct err *err)
+{
+	const struct recovery what = {.by = by, .incarnation = incarnation, .within_us = PATIENCE_US};
+	AUTO_FREE struct lost *lost = NULL;
+	int64_t kept;
+	size_t n;
+	enum rc rc = store_lost(db, incarnation, &lost, &n, &kept, err);
+
+	if (rc == RC_OK)
+		rc = store_recover(db, &what, out, err);
+	return rc == RC_UNKNOWN && err->silent ? db_connect(db, err) : rc;
+}
+
+/* Marks the node down if this incarnation still has its row, and puts back at once what it held.  The row
+ * first: only what no living node holds is put back.  May be repeated, whatever it returned. */
+static enum rc
+say_farewell(struct db *db, int64_t node_id, int64_t incarnation, const char *by, struct recovered *out,
+    struct err *err)
+{
+	enum rc rc = store_node_leave(db, node_id, incarnation, "its process has died", err);
+
+	if (rc == RC_OK)
+		rc = put_back(db, incarnation, by, out, err);
+	return rc;
+}
+
 /* Keeps trying until the other nodes would notice by themselves. */
 static bool
 tell(const char *const will[WILL__COUNT], int64_t node_id, int64_t incarnation)
@@ -118,7 +149,7 @@ tell(const char *const will[WILL__COUNT], int64_t node_id, int64_t incarnation)
 	gate_init(&gate); /* nobody stops it */
 	backoff_init(&wait, 50 * US_PER_MS, US_PER_S, (uint64_t)clock_mono_us());
 	for (;;) {
-		rc = store_farewell(db, node_id, incarnation, "its keeper", &got, &err);
+		rc = say_farewell(db, node_id, incarnation, "its keeper", &got, &err);
 		if (rc == RC_OK || rc == RC_BAD || clock_mono_us() >= until)
 			break;
 		gate_pause(&gate, clock_mono_us() + backoff_next_us(&wait));

@@ -1,4 +1,4 @@
-#include "node/meet.h"
+#include "node/node.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

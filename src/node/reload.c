@@ -1,4 +1,4 @@
-#include "node/reload.h"
+#include "node/node.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -154,10 +154,8 @@ answer(struct answerer *w, struct call *c)
 static void
 tell(struct answerers *p, struct call *c)
 {
-	uint64_t one = 1;
-
 	mailbox_push(p->done, &c->mail);
-	while (write(p->done_fd, &one, sizeof one) < 0)
+	while (eventfd_write(p->done_fd, 1) < 0)
 		; /* only EINTR: the count does not overflow */
 }
 

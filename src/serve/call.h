@@ -76,6 +76,19 @@ void call_free(struct call *c);
 /* An answer: called in an answerer, with the connection of the call's role.  Fills it in. */
 typedef void route_fn(struct call *c, struct db *db);
 
+/* A header of the request; NULL: it is not there.  The HTTP thread, as all that is said of headers here. */
+const char *call_header(const struct call *c, const char *name);
+/* What every answer has: its headers, and its line in the log. */
+void reply_header(struct call *c, const char *name, const char *value);
+void reply_headers(struct call *c);
+void reply_log(const struct call *c, int64_t us); /* us: how long it took */
+
+/* /db/NAME before a path says which database it is of.  It is taken off before a request is looked at, and
+ * put before the paths of the answer when it is sent: what is in between knows nothing of it.  False: there
+ * is no such database, and c holds the answer. */
+bool prefix_take(struct call *c);
+void prefix_put(struct call *c);
+
 /* The value of a parameter of the URI or of the form; NULL: it is not there, or empty. */
 const char *call_query(const struct call *c, const char *name);
 const char *call_form(const struct call *c, const char *name);

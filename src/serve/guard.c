@@ -217,12 +217,6 @@ guard_cookie(const char *header, const char *name, char *out, size_t size)
 	return false;
 }
 
-static const char *
-header_of(const struct call *c, const char *name)
-{
-	return evhttp_find_header(evhttp_request_get_input_headers(c->req), name);
-}
-
 static bool
 changes_something(const struct call *c)
 {
@@ -234,8 +228,8 @@ changes_something(const struct call *c)
 static bool
 is_of_other_site(const struct call *c)
 {
-	const char *origin = header_of(c, "Origin"), *host = header_of(c, "Host");
-	const char *site = header_of(c, "Sec-Fetch-Site"), *name;
+	const char *origin = call_header(c, "Origin"), *host = call_header(c, "Host");
+	const char *site = call_header(c, "Sec-Fetch-Site"), *name;
 
 	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
 		return true;
@@ -256,12 +250,12 @@ has_csrf(struct call *c)
 static void
 take_token(struct call *c)
 {
-	const char *given = header_of(c, "Authorization");
+	const char *given = call_header(c, "Authorization");
 	char cookie[200];
 
 	if (given != NULL && strncasecmp(given, "Bearer ", 7) == 0)
 		c->token = xstrdup(given + 7);
-	else if (guard_cookie(header_of(c, "Cookie"), "pgrab_token", cookie, sizeof cookie))
+	else if (guard_cookie(call_header(c, "Cookie"), "pgrab_token", cookie, sizeof cookie))
 		c->token = xstrdup(cookie);
 }
 
@@ -279,7 +273,7 @@ ask_for_token(struct call *c)
 static bool
 is_of_task(const struct call *c)
 {
-	return header_of(c, "Pgrab-Fence") != NULL;
+	return call_header(c, "Pgrab-Fence") != NULL;
 }
 
 static bool
@@ -312,7 +306,7 @@ admit_who(struct guard *g, struct call *c)
 bool
 guard_admit(struct guard *g, struct call *c)
 {
-	c->new_cookie = !guard_cookie(header_of(c, "Cookie"), "pgrab_csrf", c->csrf, sizeof c->csrf) ||
+	c->new_cookie = !guard_cookie(call_header(c, "Cookie"), "pgrab_csrf", c->csrf, sizeof c->csrf) ||
 			strlen(c->csrf) != 32 || strspn(c->csrf, "0123456789abcdef") != 32;
 	if (c->new_cookie)
 		guard_random(c->csrf);

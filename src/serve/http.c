@@ -17,9 +17,7 @@
 #include "serve/listen.h"
 #include "serve/metrics.h"
 #include "serve/otlp.h"
-#include "serve/prefix.h"
 #include "serve/answer.h"
-#include "serve/reply.h"
 #include "serve/route.h"
 #include "serve/stream.h"
 
@@ -144,7 +142,7 @@ method_of(const struct evhttp_request *req)
 static void
 set_id(struct call *c)
 {
-	const char *given = evhttp_find_header(evhttp_request_get_input_headers(c->req), "X-Request-Id");
+	const char *given = call_header(c, "X-Request-Id");
 
 	if (given != NULL && *given != '\0' && strlen(given) < sizeof c->id &&
 	    given[strspn(given, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] ==
@@ -168,15 +166,15 @@ call_of(struct http *h, struct evhttp_request *req)
 	c->begun_us = clock_mono_us();
 	c->method = xstrdup(method_of(req));
 	c->uri = xstrdup(evhttp_request_get_uri(req));
-	proto = evhttp_find_header(evhttp_request_get_input_headers(req), "X-Forwarded-Proto");
+	proto = call_header(c, "X-Forwarded-Proto");
 	c->secure = proto != NULL && strcmp(proto, "https") == 0;
 	TAILQ_INIT(&c->query);
 	TAILQ_INIT(&c->form);
-	last = evhttp_find_header(evhttp_request_get_input_headers(req), "Last-Event-ID");
+	last = call_header(c, "Last-Event-ID");
 	snprintf(c->cursor, sizeof c->cursor, "%s", last == NULL ? "" : last);
 	set_id(c);
-	c->accept = evhttp_find_header(evhttp_request_get_input_headers(req), "Accept");
-	c->traceparent = evhttp_find_header(evhttp_request_get_input_headers(req), "traceparent");
+	c->accept = call_header(c, "Accept");
+	c->traceparent = call_header(c, "traceparent");
 	return c;
 }
 
@@ -195,7 +193,7 @@ take_query(struct call *c)
 static bool
 has_type(const struct call *c, const char *type)
 {
-	const char *given = evhttp_find_header(evhttp_request_get_input_headers(c->req), "Content-Type");
+	const char *given = call_header(c, "Content-Type");
 	size_t n = strlen(type);
 
 	return given != NULL && strncasecmp(given, type, n) == 0 &&
@@ -243,7 +241,7 @@ find_route(struct call *c)
 static bool
 may_come_in(struct http *h, struct call *c)
 {
-	const char *host = evhttp_find_header(evhttp_request_get_input_headers(c->req), "Host");
+	const char *host = call_header(c, "Host");
 
 	guard_peer(h->guard, c);
 	if (!guard_framing(c, evhttp_request_get_input_headers(c->req)))

@@ -1,4 +1,4 @@
-#include "serve/prefix.h"
+#include "serve/call.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,16 @@
-#include "serve/reply.h"
+#include "serve/call.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "serve/settings.h"
+
+const char *
+call_header(const struct call *c, const char *name)
+{
+	return evhttp_find_header(evhttp_request_get_input_headers(c->req), name);
+}
 
 void
 reply_header(struct call *c, const char *name, const char *value)

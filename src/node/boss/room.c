@@ -3,7 +3,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -13,11 +13,9 @@
 static void
 say_empty(struct boss *b)
 {
-	uint64_t one = 1;
-
 	ASSERT_LOCKED(&b->lock);
 	PTHREAD_OK(pthread_cond_broadcast(&b->changed));
-	if (b->posted > 0 && write(b->empty_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+	if (b->posted > 0 && eventfd_write(b->empty_fd, 1) < 0 && errno != EAGAIN)
 		abort();
 }
 

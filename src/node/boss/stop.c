@@ -1,7 +1,7 @@
 /*
  * The boss: runs that are to stop, because a person wants it, their time is out or the lease is over.
  */
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,7 +14,6 @@
 void
 boss_stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
 {
-	uint64_t one = 1;
 	int none = PGRAB_STOP_NONE;
 
 	ASSERT_MINE(&b->only);
@@ -23,7 +22,7 @@ boss_stop_run(struct boss *b, struct run *r, enum pgrab_stop why)
 	if (!atomic_compare_exchange_strong(&r->stop.why, &none, (int)why) && why != PGRAB_STOP_FENCED)
 		return;
 	atomic_store(&r->stop.why, (int)why);
-	if (r->stop.fd >= 0 && write(r->stop.fd, &one, sizeof one) < 0)
+	if (r->stop.fd >= 0 && eventfd_write(r->stop.fd, 1) < 0)
 		log_error("stop_failed", "task=%lld", (long long)r->id);
 	teller_ring(b->node->teller);
 }

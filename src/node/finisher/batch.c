@@ -1,6 +1,7 @@
 /* One batch of outcomes: written, and what becomes of each run; see private.h. */
 #include "node/finisher/private.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -168,6 +169,16 @@ waits_in(struct finisher *s, size_t n, bool mute)
 	return &s->mute;
 }
 
+static void
+note_stale(struct finisher *s, const struct run *r)
+{
+	node_count(s->node, COUNT_STALE, 1);
+	s->stale.count++;
+	s->stale.id = r->id;
+	log_debug("stale", "task=%" PRId64 " version=%" PRId64 " outcome=%s", r->id, r->version,
+	    outcome_name(r->end.outcome));
+}
+
 size_t
 finisher_settle(struct finisher *s, size_t n, struct offer offer, enum rc rc, const struct err *err)
 {
@@ -190,7 +201,7 @@ finisher_settle(struct finisher *s, size_t n, struct offer offer, enum rc rc, co
 			/* an answer may be quicker than we are */
 			if ((open && !r->copy && r->end.outcome != OUTCOME_AWAITS) ||
 			    r->end.written == WRITTEN_NEVER)
-				stale_add(&s->stale, s->node, r);
+				note_stale(s, r);
 			if (open)
 				hold_doubt(r->hold);
 			if (f->refused)

@@ -13,14 +13,17 @@
  */
 #include "node/finisher/finisher.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "node/boss/boss.h"
 #include "node/finisher/private.h"
 
-#define LOCKED_MAX 32 /* of these at once: each costs a moment */
+#define LOCKED_MAX 32       /* of these at once: each costs a moment */
+#define STALE_US   US_PER_S /* between lines of the log */
 
 /* Writes what was kept, then what has ended, until the server refuses. */
 static void
@@ -99,6 +102,21 @@ drop(struct finisher *s, struct run *chain)
 	boss_settled(s->node->boss, mine);
 }
 
+/* If there is something, and it is time. */
+static void
+say_stale(struct finisher *s)
+{
+	int64_t now = clock_mono_us();
+
+	if (s->stale.count == 0 || now < s->stale.next_us)
+		return;
+	log_warn("stale_finish", "count=%" PRIu64 " task=%" PRId64 " hint=\"%s\"", s->stale.count,
+	    s->stale.id,
+	    "another node has the task now, or it was changed or deleted; these results changed nothing");
+	s->stale.count = 0;
+	s->stale.next_us = now + STALE_US;
+}
+
 bool
 finisher_round(struct finisher *s)
 {
@@ -121,7 +139,7 @@ finisher_round(struct finisher *s)
 	if (s->aside != NULL)
 		boss_ends_locked(s->node->boss,
 		    s->locked.count + (s->trial ? s->kept.count : 0) + atomic_load(&s->aside->n_held));
-	stale_say(&s->stale);
+	say_stale(s);
 	return true;
 }
 

@@ -13,7 +13,6 @@
 #include "node/context.h"
 #include "node/finisher/write.h"
 #include "node/finisher/finisher.h"
-#include "node/finisher/stale.h"
 
 #define FINISH_MAX 1000
 
@@ -42,7 +41,11 @@ struct finisher {
 	bool trial;        /* what is kept may be bad rows: others are claimed, to see whether they pass */
 	unsigned silences; /* in a row, with nothing written between them */
 	size_t most;       /* in one statement */
-	struct stale stale;
+	/* finishes that the fence refused: each is counted, and logged in one line a second */
+	struct {
+		uint64_t count; /* not logged yet */
+		int64_t id, next_us;
+	} stale;
 };
 
 /* What is known when a batch is begun.  aside: these were locked, or refused while others passed, or the
