@@ -65,8 +65,7 @@ speak_of_part(struct import *m, const char *place, const char *fields, const cha
 	if (text.len == 0 && first > 0 && first < n && part[first] == '/')
 		buf_addf(&text,
 		    "%s: a step after one number counts from it to the end of the field, as in FreeBSD; "
-		    "other "
-		    "crons refuse it, or fire at that number only",
+		    "other crons refuse it, or fire at that number only",
 		    fields);
 	if (text.len > 0)
 		import_note(m, place, buf_str(&text));

@@ -106,13 +106,11 @@ page_program(struct buf *out)
 	buf_adds(out, "\\fBpgrab\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] [\\fIARGUMENTS\\fR]\n");
 	manual_section(out, "DESCRIPTION");
 	manual_text(out, "A task is a row of the table pgrab.task that any program inserts, in any language, "
-			 "inside its own transaction. "
-			 "Nodes, each a process `pgrab run`, find the rows that are due, divide them among "
-			 "each other, run each one when it is due, and record what happened. There is no "
-			 "master and no other "
-			 "service than the database. "
-			 "The tables, views and functions are described in pgrab(7), the settings of a node "
-			 "in pgrab.conf(5).");
+			 "inside its own transaction. Nodes, each a process `pgrab run`, find the rows that "
+			 "are due, divide them among each other, run each one when it is due, and record "
+			 "what happened. There is no master and no other service than the database. The "
+			 "tables, views and functions are described in pgrab(7), the settings of a node in "
+			 "pgrab.conf(5).");
 	manual_paragraph(out, "TASK is the id, the key or the name of a task; a name that several tasks "
 			      "share is refused with the list of them.");
 	manual_section(out, "COMMON OPTIONS");
@@ -173,10 +171,9 @@ page_config(struct buf *out)
 	    "comment. "
 	    "A line has at most 64 KiB. An unknown key is refused, and the nearest known one named.");
 	manual_paragraph(out, "Every key is also an option of `pgrab run`, --dead-after for dead_after, and "
-			      "a variable of its environment, "
-			      "PGRAB_DEAD_AFTER. The option goes before the file, the file before the "
-			      "environment. Settings are read "
-			      "when the node starts.");
+			      "a variable of its environment, PGRAB_DEAD_AFTER. The option goes before the "
+			      "file, the file before the environment. Settings are read when the node "
+			      "starts.");
 	manual_paragraph(out, "Times are whole numbers with a unit: 200ms, 5s, 10m, 1h, 7d.");
 	manual_section(out, "KEYS");
 	for (const struct option_key *k = settings_keys; k->name != NULL; k++) {

@@ -99,9 +99,8 @@ manual_sql(struct buf *out)
 	manual_section(out, "DESCRIPTION");
 	manual_text(out, "`pgrab migrate` creates the schema pgrab. Insert into pgrab.task to plan a task, "
 			 "update or delete its row to change it, read the views to see what happens, call "
-			 "the functions to control tasks. "
-			 "Everything works inside your own transaction and with your own rights. "
-			 "In psql, \\d+ shows what this page says.");
+			 "the functions to control tasks. Everything works inside your own transaction and "
+			 "with your own rights. In psql, \\d+ shows what this page says.");
 	manual_section(out, "COLUMNS OF A TASK");
 	each_comment(out, sql_migrations, "column", put_own_column);
 	manual_section(out, "COLUMNS THE SYSTEM KEEPS");

@@ -74,8 +74,7 @@ fault_advice(enum rc rc, const struct err *err)
 		return "It is too large, or nested too deeply.";
 	if (strcmp(err->sqlstate, "42501") == 0 && err->hint_at == 0)
 		return "It takes pgrab_submit (own tasks), pgrab_operator (all tasks, nodes), or the owner "
-		       "of the "
-		       "schema.";
+		       "of the schema.";
 	return NULL;
 }
 

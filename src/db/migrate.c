@@ -369,8 +369,7 @@ schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn fn, void *ct
 	if (st.state == SCHEMA_TOO_NEW)
 		return err_set(m.err, RC_BAD,
 		    "the schema (version %d) was made by a newer, incompatible pgrab; this program knows "
-		    "version %d: "
-		    "upgrade the program",
+		    "version %d: upgrade the program",
 		    st.installed, st.known);
 	if (how == MIGRATE_DRY_RUN || st.state == SCHEMA_NEWER)
 		return report_all(&m, &st);

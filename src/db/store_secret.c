@@ -50,9 +50,8 @@ fill(struct run *r, const PGresult *res)
 			secret_fill(r, k, value);
 		else if (r->task.refused == NULL)
 			r->task.refused =
-			    xasprintf("there is no secret \"%.200s\" of %.63s; its owner makes it: "
-				      "insert into %s.secret "
-				      "(name, value) values (...)",
+			    xasprintf("there is no secret \"%.200s\" of %.63s; its owner makes it: insert "
+				      "into %s.secret (name, value) values (...)",
 				name, r->task.owner, schema_name());
 	}
 }

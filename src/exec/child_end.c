@@ -161,8 +161,7 @@ child_explain(struct child_end *e, const char *program, const char *cwd, struct 
 		result_fail(result, "%s",
 		    e->stop != PGRAB_STOP_NONE
 			? stop_text(e->stop)
-			: "the process that watched over the run was killed; how the run "
-			  "ended is unknown");
+			: "the process that watched over the run was killed; how the run ended is unknown");
 	}
 }
 

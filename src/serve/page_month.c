@@ -121,10 +121,9 @@ put_map(struct call *c, const struct month *m)
 		buf_adds(o, "</g>");
 	}
 	buf_adds(o,
-	    "</svg></div>\n<p class=\"dim\">The darker, the more fires. !: a clash, more runs at once "
-	    "than slots, or than a limit allows, so that some begin late. A bar: a blackout, which moves or "
-	    "skips them. A dashed line: a day that a calendar closes. A day "
-	    "is a link to its hours.</p>\n");
+	    "</svg></div>\n<p class=\"dim\">The darker, the more fires. !: a clash, more runs at once than "
+	    "slots, or than a limit allows, so that some begin late. A bar: a blackout, which moves or skips "
+	    "them. A dashed line: a day that a calendar closes. A day is a link to its hours.</p>\n");
 }
 
 /* Whose runs these are; the rest is a link. */

@@ -132,9 +132,8 @@ begin(struct buf *o, const struct graph *g, int width, int height)
 {
 	buf_addf(o,
 	    "<div class=\"wide\"><svg class=\"graph\" width=\"%d\" height=\"%d\" role=\"group\" "
-	    "aria-labelledby=\"graph-t graph-d\"><title id=\"graph-t\">The chain: %d tasks</title>"
-	    "<desc id=\"graph-d\">From left to right, in the order of their dependencies. The thick line is "
-	    "the "
+	    "aria-labelledby=\"graph-t graph-d\"><title id=\"graph-t\">The chain: %d tasks</title><desc "
+	    "id=\"graph-d\">From left to right, in the order of their dependencies. The thick line is the "
 	    "critical path.</desc>\n",
 	    width, height, g->n);
 }

@@ -276,8 +276,7 @@ put_drawing(struct call *c, const struct timeline *t)
 	}
 	buf_addf(&c->out,
 	    "<div class=\"wide\"><svg class=\"timeline lines\" viewBox=\"0 0 %d %d\" width=\"%d\" "
-	    "height=\"%d\" "
-	    "role=\"group\" aria-label=\"What ran from %s to %s, by %s\">\n",
+	    "height=\"%d\" role=\"group\" aria-label=\"What ran from %s to %s, by %s\">\n",
 	    NAMES_W + DRAWING_W, height, NAMES_W + DRAWING_W, height, db_field(t->frame, 0, "since"),
 	    db_field(t->frame, 0, "until"), t->by);
 	put_scale(&c->out, t, height);
@@ -286,9 +285,8 @@ put_drawing(struct call *c, const struct timeline *t)
 	buf_adds(&c->out, "</svg></div>\n");
 	if (count > 0 && lines[0].parts)
 		buf_adds(&c->out,
-		    "<p class=\"dim\">Too many runs to draw each: a bar stands for those that ended in "
-		    "its time. A + means that not all of them were counted. A shorter window shows "
-		    "more.</p>\n");
+		    "<p class=\"dim\">Too many runs to draw each: a bar stands for those that ended in its "
+		    "time. A + means that not all of them were counted. A shorter window shows more.</p>\n");
 	put_sums(c, t, lines, count);
 }
 

@@ -192,8 +192,7 @@ new_task(struct call *c, struct db *db)
 	buf_adds(&c->out,
 	    "</select></label>\n<label>Command <textarea name=\"command\" rows=\"5\"></textarea></label>\n"
 	    "<label>Arguments <textarea name=\"args\" rows=\"3\" placeholder=\"{&quot;cwd&quot;: "
-	    "&quot;/tmp&quot;}\">"
-	    "</textarea></label>\n");
+	    "&quot;/tmp&quot;}\"></textarea></label>\n");
 	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
 		buf_addf(&c->out, "<label>%s <input name=\"%s\" placeholder=\"%s\"></label>\n",
 		    fields[i].label, fields[i].name, fields[i].hint);

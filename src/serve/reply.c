@@ -39,8 +39,7 @@ reply_headers(struct call *c)
 	reply_header(c, "X-Content-Type-Options", "nosniff");
 	reply_header(c, "Content-Security-Policy",
 	    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' "
-	    "data:; "
-	    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
+	    "data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'");
 	reply_header(c, "Referrer-Policy", "same-origin");
 	reply_header(c, "Cache-Control",
 	    strncmp(c->uri, "/static/", 8) == 0 && c->status == 200 ? "max-age=3600" : "no-store");

@@ -229,8 +229,7 @@ check_databases(const struct serve_settings *s, struct err *err)
 		if (dsn_has_login(d->dsn) && (s->auth == SERVE_TOKEN || s->n_roles > 0))
 			return err_set(err, RC_BAD,
 			    "[database %s] dsn: say only where it is (host, port, dbname); who logs in, each "
-			    "role "
-			    "has said",
+			    "role has said",
 			    d->name);
 	}
 	return RC_OK;
@@ -247,8 +246,7 @@ check(const struct serve_settings *s, struct err *err)
 		if (!a.local && s->auth != SERVE_TOKEN && s->callback_listen == NULL)
 			return err_set(err, RC_BAD,
 			    "listen: %s can be reached from other machines, and anybody there could do what "
-			    "the "
-			    "role of dsn may; ask for tokens (--auth token), or listen on 127.0.0.1 or "
+			    "the role of dsn may; ask for tokens (--auth token), or listen on 127.0.0.1 or "
 			    "unix:/path",
 			    a.text);
 	}

@@ -37,8 +37,7 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
 		if (!exec_kind_valid(kinds[k]))
 			return err_set(err, RC_BAD,
 			    "kinds: \"%.64s\" is not a name: a lower-case letter, then lower-case letters, "
-			    "digits "
-			    "and _, at most 32 characters",
+			    "digits and _, at most 32 characters",
 			    kinds[k]);
 		if (exec_kind_builtin(kinds[k]) || exec_set_find(h->node->execs, kinds[k]) != NULL)
 			return err_set(err, RC_BAD, "kinds: the kind \"%s\" exists", kinds[k]);

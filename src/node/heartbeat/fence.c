@@ -45,8 +45,7 @@ await_ends(struct heartbeat *h)
 			continue;
 		log_error("fence_stuck", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&h->node->in_hand),
 		    "a run does not end although the node may not act any more; the process exits, to be "
-		    "started "
-		    "again by its supervisor");
+		    "started again by its supervisor");
 		if (h->node->keeper != NULL)
 			keeper_no_grace(h->node->keeper, clock_mono_us() + US_PER_S);
 		log_flush();

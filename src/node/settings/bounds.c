@@ -27,8 +27,7 @@ check_root(const struct settings *s, const struct bounds_list *l, struct err *er
 		return RC_OK;
 	return err_set(err, RC_BAD,
 	    "this node is root and allows shell or exec: whoever may insert a task would be root here. Name "
-	    "the user "
-	    "that tasks run as (run_as = USER), or say allow_root = yes");
+	    "the user that tasks run as (run_as = USER), or say allow_root = yes");
 }
 
 enum rc

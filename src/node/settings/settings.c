@@ -159,8 +159,7 @@ check_lease(const struct settings *s, struct err *err)
 		duration_format(s->fence_after_us + s->kill_grace_us + 2 * US_PER_S, have[3], sizeof have[3]);
 		return err_set(err, RC_BAD,
 		    "fence_after (%s) + kill_grace (%s) + 2s must not be more than dead_after (%s): others "
-		    "would take tasks that still run here; "
-		    "set dead_after to %s or more",
+		    "would take tasks that still run here; set dead_after to %s or more",
 		    have[0], have[1], have[2], have[3]);
 	}
 	if (s->heartbeat_us * 2 > s->fence_after_us)
