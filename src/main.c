@@ -1,7 +1,5 @@
-/*
- * pgrab: argv to an exit code.  The keeper is this same program, executed again; see keeper/keeper.h and
- * node/farewell.h.
- */
+/* pgrab: argv to an exit code.  The keeper is this same program, executed again; see keeper/keeper.h and
+ * node/farewell.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -11,10 +9,8 @@
 #include "keeper/keeper.h"
 #include "node/farewell.h"
 
-/*
- * The parent process may have closed stdin, stdout or stderr.  The next file or socket would take that
- * number, and what is meant for a terminal would go to the database.
- */
+/* The parent process may have closed stdin, stdout or stderr.  The next file or socket would take that
+ * number, and what is meant for a terminal would go to the database. */
 static void
 keep_standard_fds(void)
 {

@@ -33,11 +33,9 @@ load_of(const struct pgrab_node *n)
 	return n->in_hand > 0 ? (double)n->in_hand : 0;
 }
 
-/*
- * How many tasks per slot the nodes hold once `tasks` more are poured in, lowest first.  Nodes that stand
+/* How many tasks per slot the nodes hold once `tasks` more are poured in, lowest first.  Nodes that stand
  * above the surface get nothing and do not count for it; taking them out lowers it and may bare others, so
- * this repeats until the surface rests, at most once per node.
- */
+ * this repeats until the surface rests, at most once per node. */
 static double
 level_after(const struct pgrab_cluster *c, double tasks)
 {

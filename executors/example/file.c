@@ -94,11 +94,9 @@ is_there(const char *path, const struct pgrab_host *host)
 	return true;
 }
 
-/*
- * Every wait of an executor looks like this one: what it waits for, stop_fd beside it, and a deadline.  The
+/* Every wait of an executor looks like this one: what it waits for, stop_fd beside it, and a deadline.  The
  * node makes stop_fd readable for a timeout, a cancel, or its own shutdown; run() then returns as soon as it
- * can, and the result it gives is set aside.
- */
+ * can, and the result it gives is set aside. */
 static void
 wait_for_file(struct watcher *w, const char *path, int64_t until, const struct pgrab_host *host,
     struct pgrab_result *result)

@@ -1,9 +1,7 @@
-/*
- * Small allocations: these never return NULL, they log and abort.  Peers recover the tasks of a node
+/* Small allocations: these never return NULL, they log and abort.  Peers recover the tasks of a node
  * that dies, so unwinding half a claim for lack of 40 bytes is not worth one line of code.
  * Sizes that come from users (commands, output, bodies) are bounded by their readers before they get here.
- * Everything is released with free(3).
- */
+ * Everything is released with free(3). */
 #pragma once
 
 #include <stddef.h>

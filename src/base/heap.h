@@ -1,8 +1,6 @@
-/*
- * A binary min-heap of pointers, each element knowing its slot, so that removal from the middle is O(log n).
+/* A binary min-heap of pointers, each element knowing its slot, so that removal from the middle is O(log n).
  * Owned by one thread.  The comparator must be a total order (break ties by id): then two elements are never
- * equal and the order of removal is defined.
- */
+ * equal and the order of removal is defined. */
 #pragma once
 
 #include <stdbool.h>

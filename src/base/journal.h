@@ -8,8 +8,6 @@
 
 int journal_open(const char *path); /* -1: there is no journal */
 
-/*
- * Sends a line of the text log (log.h): its level as PRIORITY, each pair as PGRAB_KEY=value, what follows
- * level and thread as MESSAGE.  Never waits.  False: it was not sent.
- */
+/* Sends a line of the text log (log.h): its level as PRIORITY, each pair as PGRAB_KEY=value, what follows
+ * level and thread as MESSAGE.  Never waits.  False: it was not sent. */
 bool journal_send(int fd, const char *line, size_t len);

@@ -21,11 +21,9 @@ void log_init(enum log_level level, enum log_format format, const char *node);
 void log_set_level(enum log_level level); /* any thread, any time */
 enum log_level log_level(void);
 
-/*
- * From here on no caller waits for stderr: a thread of the log's own writes the lines, from a buffer of 256
+/* From here on no caller waits for stderr: a thread of the log's own writes the lines, from a buffer of 256
  * KiB.  Lines that find it full are dropped and counted in a line log_dropped.  RC_AGAIN: the thread could
- * not be started, and lines are written as before.
- */
+ * not be started, and lines are written as before. */
 CHECKED enum rc log_start(struct err *err);
 
 /* Waits until what has been logged is written, at most half a second.  log_stop then ends the thread. */
@@ -40,11 +38,9 @@ void log_thread(const char *name);
 
 bool log_enabled(enum log_level level);
 
-/*
- * event is one word ("node_up").  fmt gives zero or more `key=%d key2="%s"` pairs, separated by blanks; a
+/* event is one word ("node_up").  fmt gives zero or more `key=%d key2="%s"` pairs, separated by blanks; a
  * value with blanks is put in double quotes by the caller.  Control characters and quotes inside values are
- * escaped here.
- */
+ * escaped here. */
 void log_line(enum log_level level, const char *event, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 #define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)

@@ -1,8 +1,6 @@
-/*
- * A queue of messages between threads: many may push, many may pop.  Push never blocks: how much a mailbox
+/* A queue of messages between threads: many may push, many may pop.  Push never blocks: how much a mailbox
  * can hold is bounded by what its senders were granted, and its owner says how.  Messages are embedded nodes,
- * so a push allocates nothing.
- */
+ * so a push allocates nothing. */
 #pragma once
 
 #include <stddef.h>

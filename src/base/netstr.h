@@ -1,7 +1,6 @@
-/*
- * A list of (key, value) strings in one text: "3:env,7:PATH=/x,": each string as its length in bytes, a
- * colon, the bytes and a comma, keys and values in turn: nothing needs quoting, whatever is in the strings.
- */
+/* A list of (key, value) strings in one text: "3:env,7:PATH=/x,": each string as its length in bytes, a
+ * colon, the bytes and a comma, keys and values in turn: nothing needs quoting, whatever is in the
+ * strings. */
 #pragma once
 
 #include <stddef.h>

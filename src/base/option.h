@@ -1,9 +1,7 @@
-/*
- * One table of keys gives the flag, the ini key, the environment variable, the default, the range and the
+/* One table of keys gives the flag, the ini key, the environment variable, the default, the range and the
  * help.  A key `dead_after` is --dead-after on the command line, dead_after in the file, PGRAB_DEAD_AFTER in
  * the environment.  Precedence: flag, file, environment, default (so the readers below are called in the
- * opposite order: environment, file, flags).
- */
+ * opposite order: environment, file, flags). */
 #pragma once
 
 #include <stdbool.h>
@@ -82,10 +80,8 @@ CHECKED enum rc option_read_file(const struct option_key *table, const struct op
 CHECKED enum rc option_read_argv(const struct option_key *table, void *settings, int argc, char **argv,
     const char **operands, int max_operands, int *n_operands_out, bool *help_out, struct err *err);
 
-/*
- * All of a program's settings, at their defaults: environment, then by read_file() the file that the key
- * `config` names, then flags.  program: "pgrab run", which takes no operands.
- */
+/* All of a program's settings, at their defaults: environment, then by read_file() the file that the key
+ * `config` names, then flags.  program: "pgrab run", which takes no operands. */
 CHECKED enum rc option_read(const struct option_key *table, const char *program, void *settings, size_t size,
     enum rc (*read_file)(void *settings, const char *file, struct err *err), int argc, char **argv,
     bool *help_out, struct err *err);

@@ -1,9 +1,7 @@
-/*
- * Head and tail of an output.  The head fills once, the tail is a ring; both are raw bytes.  Text is made
+/* Head and tail of an output.  The head fills once, the tail is a ring; both are raw bytes.  Text is made
  * only when it is asked for, in units: a unit is a character that stays, a byte that is escaped, or a CR LF
  * that becomes LF.  Cuts fall between units, so that neither a character nor an escape is ever split, and the
- * note counts input bytes exactly.
- */
+ * note counts input bytes exactly. */
 #include "base/outbuf.h"
 
 #include <assert.h>

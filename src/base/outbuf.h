@@ -1,10 +1,8 @@
-/*
- * What a run printed, bounded: the first half and the last half of `limit` bytes, what lies between is
+/* What a run printed, bounded: the first half and the last half of `limit` bytes, what lies between is
  * counted and dropped.  Bytes go in, printable UTF-8 comes out, so that it can be stored in a text column and
  * shown by psql without harm: valid UTF-8 stays; TAB, LF stay; CR before LF is dropped; NUL, other control
  * characters (C0, DEL, C1, those that turn the direction of text around) and bytes that are not valid UTF-8
- * become \xHH.  Memory is O(limit) for any amount of input.  Owned by one thread.
- */
+ * become \xHH.  Memory is O(limit) for any amount of input.  Owned by one thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,11 +21,9 @@ void outbuf_add(struct outbuf *o, const void *p, size_t n);
 uint64_t outbuf_total(const struct outbuf *o); /* bytes that went in */
 bool outbuf_truncated(const struct outbuf *o);
 
-/*
- * The text: head, then if bytes were dropped a line "\n... 12345 bytes dropped ...\n", then tail.  A UTF-8
+/* The text: head, then if bytes were dropped a line "\n... 12345 bytes dropped ...\n", then tail.  A UTF-8
  * sequence that the cut splits is escaped.  At most 4 * limit + 64 bytes are built and the result is cut to
- * limit bytes again (head and tail) if escapes made it longer.  Caller frees; never NULL.
- */
+ * limit bytes again (head and tail) if escapes made it longer.  Caller frees; never NULL. */
 char *outbuf_text(const struct outbuf *o);
 
 /* The same; *unbroken_out: how many bytes at its end have no gap in them. */

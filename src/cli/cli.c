@@ -188,10 +188,8 @@ cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE])
 	return code;
 }
 
-/*
- * Takes every `--repeat VALUE` and `--repeat=VALUE` out of argv, because the table's readers keep only the
- * last one.  Returns the new argc.
- */
+/* Takes every `--repeat VALUE` and `--repeat=VALUE` out of argv, because the table's readers keep only the
+ * last one.  Returns the new argc. */
 static int
 take_repeated(struct cli *c, int argc, char **argv)
 {

@@ -1,6 +1,4 @@
-/*
- * The command line: one const row per command, one file per row.  Everything here runs in the main thread.
- */
+/* The command line: one const row per command, one file per row.  Everything here runs in the main thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -129,11 +127,9 @@ int cli_unknown(const char *name);
 struct db *cli_db(struct cli *c, int64_t deadline_us);
 #define CLI_DEADLINE_US INT64_C(60000000)
 
-/*
- * Reports c->err as "pgrab <command>: TEXT" with what to do about it.  Returns CLI_FAILED, or CLI_ABSENT when
+/* Reports c->err as "pgrab <command>: TEXT" with what to do about it.  Returns CLI_FAILED, or CLI_ABSENT when
  * the server said that there is no such task.  `doing`: what was being done, for an error of the server;
- * NULL: the text says it.
- */
+ * NULL: the text says it. */
 int cli_fail(struct cli *c, enum rc rc, const char *doing);
 /* Reports wrong usage.  Returns CLI_USAGE. */
 int cli_usage(const struct command *cmd, const char *text);
@@ -142,32 +138,24 @@ int cli_say(struct cli *c, enum cli_exit code, const char *fmt, ...) PRINTF_LIKE
 #define cli_failed(c, ...) cli_say(c, CLI_FAILED, __VA_ARGS__)
 #define cli_absent(c, ...) cli_say(c, CLI_ABSENT, __VA_ARGS__)
 
-/*
- * The id of the task that an operand names by id, key or name.  Returns CLI_DONE, or the
- * code of what it has reported.
- */
+/* The id of the task that an operand names by id, key or name.  Returns CLI_DONE, or the
+ * code of what it has reported. */
 #define CLI_ID_SIZE 24
 int cli_task_id(struct cli *c, const char *text, char id[CLI_ID_SIZE]);
 
-/*
- * The rows of a text of src/db/sql, for the caller to PQclear.  Returns CLI_DONE, or the code of what it has
- * reported.
- */
+/* The rows of a text of src/db/sql, for the caller to PQclear.  Returns CLI_DONE, or the code of what it has
+ * reported. */
 int cli_rows(struct cli *c, const char *sql, int n_params, const char *const *params, PGresult **out);
 
 /* Prints the row of such a text as a JSON object. */
 int cli_object(struct cli *c, const char *sql, int n_params, const char *const *params);
 
-/*
- * The same for a text that finds or deletes the `what` of this name, its parameter: when it has no row, that
- * there is none is reported.
- */
+/* The same for a text that finds or deletes the `what` of this name, its parameter: when it has no row, that
+ * there is none is reported. */
 int cli_found(struct cli *c, const char *sql, const char *what, const char *name);
 
-/*
- * Runs a text of src/db/sql and prints its rows: a table, or with --json an array.  `nothing` is printed
- * instead of an empty table.
- */
+/* Runs a text of src/db/sql and prints its rows: a table, or with --json an array.  `nothing` is printed
+ * instead of an empty table. */
 int cli_list(struct cli *c, const char *sql, int n_params, const char *const *params, const char *nothing);
 
 /* The same for a table whose lines end with what to do, so they are not cut.  *code_out: CLI_DONE, or the
@@ -175,10 +163,8 @@ int cli_list(struct cli *c, const char *sql, int n_params, const char *const *pa
 PGresult *
 cli_list_whole(struct cli *c, const char *sql, int n_params, const char *const *params, int *code_out);
 
-/*
- * The same for a list that may be long: the text's last parameter is how many rows it may give.  If there are
- * more, the last line says so.
- */
+/* The same for a list that may be long: the text's last parameter is how many rows it may give.  If there are
+ * more, the last line says so. */
 int cli_list_some(struct cli *c, const char *sql, int n_params, const char *const *params, int64_t limit,
     const char *nothing);
 

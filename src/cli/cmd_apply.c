@@ -1,7 +1,5 @@
-/*
- * pgrab apply, export: tasks as a file.  The file is applied in one transaction, and its changes are read
- * inside that; so a dry run is the real run, rolled back.
- */
+/* pgrab apply, export: tasks as a file.  The file is applied in one transaction, and its changes are read
+ * inside that; so a dry run is the real run, rolled back. */
 #include <string.h>
 
 #include <cjson/cJSON.h>

@@ -1,7 +1,5 @@
-/*
- * pgrab pause, resume, cancel, retry, run-now, skip-next, delete, undelete, seal: the functions of the same
- * names.  A task is named by its id, its key or its name.
- */
+/* pgrab pause, resume, cancel, retry, run-now, skip-next, delete, undelete, seal: the functions of the same
+ * names.  A task is named by its id, its key or its name. */
 #include "cli/commands.h"
 
 #define TASKS_MAX 100 /* operands a command may have; for more, use SQL */

@@ -232,10 +232,8 @@ fault_of(struct import *m, const cJSON *task, const cJSON *refused, enum rc *rc_
 	return m->c->err.text;
 }
 
-/*
- * Leaves out what pgrab apply would refuse.  Without a database the file is printed as it is, because it may
- * be for another machine; that is said.
- */
+/* Leaves out what pgrab apply would refuse.  Without a database the file is printed as it is, because it may
+ * be for another machine; that is said. */
 static void
 check_all(struct import *m)
 {

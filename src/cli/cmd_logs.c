@@ -1,7 +1,5 @@
-/*
- * pgrab logs: what a run has printed.  The node of a current run shows its output when asked to, so the
- * database is polled, at most twice a second.
- */
+/* pgrab logs: what a run has printed.  The node of a current run shows its output when asked to, so the
+ * database is polled, at most twice a second. */
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>

@@ -1,7 +1,5 @@
-/*
- * pgrab wait, and the waiting of pgrab drain.  Nothing tells a client of the end of a run, so the database is
- * polled, at most twice a second.
- */
+/* pgrab wait, and the waiting of pgrab drain.  Nothing tells a client of the end of a run, so the database is
+ * polled, at most twice a second. */
 #include <poll.h>
 #include <string.h>
 

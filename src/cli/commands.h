@@ -1,6 +1,4 @@
-/*
- * The rows of the command table, each in a file cmd_*.c (help: help.c), and what most of these include.
- */
+/* The rows of the command table, each in a file cmd_*.c (help: help.c), and what most of these include. */
 #pragma once
 
 #include "cli/cli.h"

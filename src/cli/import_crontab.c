@@ -1,7 +1,5 @@
-/*
- * pgrab import crontab: crontab(5), of Debian and of cronie.  A task does what cron did, or what it does not
- * do is said: which shell, in which folder, as whom, with which umask, and for how long.
- */
+/* pgrab import crontab: crontab(5), of Debian and of cronie.  A task does what cron did, or what it does not
+ * do is said: which shell, in which folder, as whom, with which umask, and for how long. */
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>

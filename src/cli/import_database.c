@@ -1,7 +1,6 @@
-/*
- * pgrab import pg_cron and pg_timetable: their tables, read in place.  The text of src/db/sql decides what
- * becomes of a row; its columns: what it is, why it is left out, what to note, and its tasks as a JSON array.
- */
+/* pgrab import pg_cron and pg_timetable: their tables, read in place.  The text of src/db/sql decides what
+ * becomes of a row; its columns: what it is, why it is left out, what to note, and its tasks as a JSON
+ * array. */
 
 #include "cli/cli.h"
 #include "cli/import.h"

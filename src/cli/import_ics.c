@@ -126,10 +126,8 @@ date_of(int64_t day, struct tm *tm_out)
 	gmtime_r(&at, tm_out);
 }
 
-/*
- * FREQ=YEARLY, with INTERVAL, COUNT and UNTIL; BYMONTH and BYMONTHDAY may repeat the date of the event.
- * False: it is another rule.
- */
+/* FREQ=YEARLY, with INTERVAL, COUNT and UNTIL; BYMONTH and BYMONTHDAY may repeat the date of the event.
+ * False: it is another rule. */
 static bool
 read_rule(const struct event *e, long *interval_out, long *count_out, int64_t *until_out)
 {

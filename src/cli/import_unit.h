@@ -1,6 +1,4 @@
-/*
- * Unit files of systemd, as far as a timer and the service that it starts need.
- */
+/* Unit files of systemd, as far as a timer and the service that it starts need. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,8 +23,6 @@ int64_t unit_span_us(const char *text);
  * by its number, or there are several commands. */
 cJSON *unit_words(const char *text);
 
-/*
- * A word as the program gets it: $NAME and ${NAME} out of env, $$ and %% halved.  False: *why says what only
- * systemd could fill in.
- */
+/* A word as the program gets it: $NAME and ${NAME} out of env, $$ and %% halved.  False: *why says what only
+ * systemd could fill in. */
 bool unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out, const char **why);

@@ -1,7 +1,5 @@
-/*
- * The manual, made from the same tables as --help: pages for man(1) in man(7)'s macros, and a
- * configuration file with every setting commented out.
- */
+/* The manual, made from the same tables as --help: pages for man(1) in man(7)'s macros, and a
+ * configuration file with every setting commented out. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,4 @@
-/*
- * Drawings of one line: blocks where the terminal has them, otherwise ASCII.
- */
+/* Drawings of one line: blocks where the terminal has them, otherwise ASCII. */
 #pragma once
 
 #include <stdbool.h>

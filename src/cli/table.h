@@ -1,6 +1,4 @@
-/*
- * A result as aligned columns.
- */
+/* A result as aligned columns. */
 #pragma once
 
 #include <stdint.h>

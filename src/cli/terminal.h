@@ -1,7 +1,5 @@
-/*
- * The whole terminal for one program: alternate screen, keys without Enter, signals as events.  Plain ANSI.
- * Once opened it is restored whatever ends the program, except SIGKILL.  One at a time.
- */
+/* The whole terminal for one program: alternate screen, keys without Enter, signals as events.  Plain ANSI.
+ * Once opened it is restored whatever ends the program, except SIGKILL.  One at a time. */
 #pragma once
 
 #include <signal.h>

@@ -1,7 +1,5 @@
-/*
- * Text from elsewhere on its way to a terminal: no control characters get through, whatever a
- * task's name or output holds.
- */
+/* Text from elsewhere on its way to a terminal: no control characters get through, whatever a
+ * task's name or output holds. */
 #pragma once
 
 #include <stdbool.h>

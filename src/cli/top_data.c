@@ -1,8 +1,6 @@
-/*
- * Four statements per frame and a fifth now and then, each bounded, and the thread that runs them.  The
+/* Four statements per frame and a fifth now and then, each bounded, and the thread that runs them.  The
  * answer changes hands whole: it belongs to the thread from the question to the write on the descriptor, then
- * to the asker.
- */
+ * to the asker. */
 #include "cli/top_data.h"
 
 #include <assert.h>

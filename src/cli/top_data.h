@@ -1,7 +1,5 @@
-/*
- * What pgrab top shows: read from the database by a thread of its own, so that keys are answered while a
- * connection hangs.
- */
+/* What pgrab top shows: read from the database by a thread of its own, so that keys are answered while a
+ * connection hangs. */
 #pragma once
 
 #include <stdbool.h>

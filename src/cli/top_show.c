@@ -1,6 +1,4 @@
-/*
- * The frame: three lines of sums, one for trouble, then the lists, which share the rows that are left.
- */
+/* The frame: three lines of sums, one for trouble, then the lists, which share the rows that are left. */
 #include "cli/top_show.h"
 
 #include <stdarg.h>

@@ -1,6 +1,4 @@
-/*
- * One frame of pgrab top as lines of text: what fits is chosen here.
- */
+/* One frame of pgrab top as lines of text: what fits is chosen here. */
 #pragma once
 
 #include <stddef.h>

@@ -1,7 +1,5 @@
-/*
- * A task's args as its node gets them: the JSON object of the row, as the database prints it, and after it
- * what the parents of a link have printed, as a list of pairs.  Either may be missing.
- */
+/* A task's args as its node gets them: the JSON object of the row, as the database prints it, and after it
+ * what the parents of a link have printed, as a list of pairs.  Either may be missing. */
 #pragma once
 
 #include <stddef.h>

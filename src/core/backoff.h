@@ -1,8 +1,6 @@
-/*
- * How long to wait before trying a server again: exponential with a cap and full jitter in the upper half, so
+/* How long to wait before trying a server again: exponential with a cap and full jitter in the upper half, so
  * that three hundred nodes that lost one server do not come back in step.  (A task's own backoff is SQL:
- * retry_wait() in migrations/api/26_finish.sql.)
- */
+ * retry_wait() in migrations/api/26_finish.sql.) */
 #pragma once
 
 #include <stdint.h>

@@ -1,8 +1,6 @@
-/*
- * The immutable picture of the cluster that strategies see, built by the heartbeat thread and read by the
+/* The immutable picture of the cluster that strategies see, built by the heartbeat thread and read by the
  * others.  Counted references: the heartbeat publishes a new one, readers keep the old as long as they need
- * it.
- */
+ * it. */
 #pragma once
 
 #include <pthread.h>
@@ -25,8 +23,7 @@ struct cluster {
  * unless it drains.  One reference for the caller. */
 struct cluster *cluster_build(const struct members *m, int64_t self_id, bool self_draining);
 
-/* Same nodes, weights, labels, slots and bands?  (in_hand and work change all the time and do not
- * count.) */
+/* Same nodes, weights, labels, slots and bands?  (in_hand and work change all the time and do not count.) */
 bool cluster_same_shape(const struct cluster *a, const struct cluster *b);
 
 /* For two of the same shape: is each node as fit?  Are the same nodes busy? */

@@ -1,8 +1,6 @@
-/*
- * The lease: until when this node may act without hearing from the database.  On clock_boot_us, which every
+/* The lease: until when this node may act without hearing from the database.  On clock_boot_us, which every
  * process of the machine reads alike and which counts suspension.  Counted from before the heartbeat was
- * sent: travel time shortens the lease and never extends it.
- */
+ * sent: travel time shortens the lease and never extends it. */
 #pragma once
 
 #include <stdatomic.h>
@@ -28,11 +26,10 @@ lease_cut(struct lease *l, int64_t until_us)
 		atomic_store(&l->until_us, until_us);
 }
 
-/*
- * Runs that outlast a restart of the server (ADR 29).  A node that has said so with its last acknowledged
+/* Runs that outlast a restart of the server (ADR 29).  A node that has said so with its last acknowledged
  * beat, and has seen the end of that life of the server, may go on for so much longer than its fence_after.
- * Others wait for as much longer than its dead_after: in every other life of the server, and behind a pooler.
- */
+ * Others wait for as much longer than its dead_after: in every other life of the server, and behind a
+ * pooler. */
 static inline int64_t
 lease_outlast_us(int64_t dead_after_us)
 {

@@ -1,8 +1,6 @@
-/*
- * Args that name a secret in place of a value: {"env": {"TOKEN": {"secret": "api"}}} comes from the database
+/* Args that name a secret in place of a value: {"env": {"TOKEN": {"secret": "api"}}} comes from the database
  * under the key `env:secret` as "TOKEN=api", {"file": "api.key"} under `env:file`.  Each is filled in once,
- * before the run is executed, and hidden in whatever is recorded of the run.
- */
+ * before the run is executed, and hidden in whatever is recorded of the run. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,6 @@
-/*
- * The database's clock against our monotonic one.  A reading is made between the question and its answer,
+/* The database's clock against our monotonic one.  A reading is made between the question and its answer,
  * so each gives a lower and an upper bound of the difference; we use the lower one, so that nothing starts
- * early.  The database's clock may be set at any time.
- */
+ * early.  The database's clock may be set at any time. */
 #pragma once
 
 #include <stdint.h>

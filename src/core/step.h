@@ -1,7 +1,5 @@
-/*
- * A step of a run under way, on its way to the database and back: the handlers' thread makes it, the teller
- * has it recorded, and it returns with the answer.  It belongs to the thread that has it.
- */
+/* A step of a run under way, on its way to the database and back: the handlers' thread makes it, the teller
+ * has it recorded, and it returns with the answer.  It belongs to the thread that has it. */
 #pragma once
 
 #include <stddef.h>

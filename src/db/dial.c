@@ -80,11 +80,9 @@ dial_wait_socket(PGconn *conn, bool for_write, int64_t until_us, int stop_fd, bo
 	}
 }
 
-/*
- * A refusal while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.  The ones
+/* A refusal while connecting has an SQLSTATE that libpq 15 does not hand out; its text does.  The ones
  * below are mistakes of configuration, each with a remedy.  Everything else counts as transient: waiting
- * is safe, giving up is not.
- */
+ * is safe, giving up is not. */
 static enum rc
 refusal(const char *why, struct err *err)
 {
@@ -158,11 +156,9 @@ must_write(PGconn *conn, struct err *err)
 	    PQhost(conn), PQport(conn));
 }
 
-/*
- * One try, at the host that `at` names (NULL: whatever the DSN says).  The settings before dbname are
+/* One try, at the host that `at` names (NULL: whatever the DSN says).  The settings before dbname are
  * defaults that the DSN overrides; those after it override the DSN.  A connection that the network has
- * silently dropped is noticed within 20 seconds.
- */
+ * silently dropped is noticed within 20 seconds. */
 static enum rc
 try_host(struct dial *d, const struct hosts *at, const char *attrs, int64_t until_us, struct err *err)
 {

@@ -1,6 +1,4 @@
-/*
- * Internal to db: makes a connection within a deadline that holds for name lookups and silent hosts too.
- */
+/* Internal to db: makes a connection within a deadline that holds for name lookups and silent hosts too. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,13 +10,10 @@
 
 struct life_target;
 
-/*
- * Each host of the DSN (or of libpq's environment) gets a share of the time, so that a silent one does not
- * use up the time of the next.  primary: read-only servers are passed over.
- * RC_OK: *out is the caller's.  RC_AGAIN: not now.  RC_BAD: refused until a person does something;
- * the text says what.  target: may be NULL; what came of a try to
- * reach it is noted there.
- */
+/* Each host of the DSN (or of libpq's environment) gets a share of the time, so that a silent one does not
+ * use up the time of the next.  primary: read-only servers are passed over.  RC_OK: *out is the caller's.
+ * RC_AGAIN: not now.  RC_BAD: refused until a person does something; the text says what.  target: may be
+ * NULL; what came of a try to reach it is noted there. */
 CHECKED enum rc dial_server(const char *dsn, const char *app, int64_t timeout_us, bool primary,
     struct life_target *target, PGconn **out, struct err *err);
 

@@ -20,10 +20,8 @@ is_conninfo(const char *dsn)
 	return strchr(dsn, '=') != NULL || strstr(dsn, "://") != NULL;
 }
 
-/*
- * A URL that libpq splits in other places than its author meant, because the password has a bare @, / or : in
- * it.  Its message would then show a piece of the password as the name of a host or a port.
- */
+/* A URL that libpq splits in other places than its author meant, because the password has a bare @, / or : in
+ * it.  Its message would then show a piece of the password as the name of a host or a port. */
 static bool
 is_misleading(const char *dsn)
 {
@@ -80,10 +78,8 @@ replace(struct buf *b, const char *text, const char *what)
 	buf_adds(b, text);
 }
 
-/*
- * Replaces everything from the first double quote on, except the quoted "=" that libpq misses: the quoted
- * piece may itself hold quotes, and the text may be cut.
- */
+/* Replaces everything from the first double quote on, except the quoted "=" that libpq misses: the quoted
+ * piece may itself hold quotes, and the text may be cut. */
 static void
 replace_quoted(struct buf *b, const char *text)
 {

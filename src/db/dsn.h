@@ -1,6 +1,4 @@
-/*
- * Connection strings hold passwords, and libpq repeats pieces of what it does not understand.
- */
+/* Connection strings hold passwords, and libpq repeats pieces of what it does not understand. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,6 @@
-/*
- * Installs and upgrades the schema.  Numbered files run once, one transaction each, their version row
+/* Installs and upgrades the schema.  Numbered files run once, one transaction each, their version row
  * inserted first, so that a concurrent migrator collides there and waits; views and functions (api/) are then
- * applied as a whole, in one transaction.
- */
+ * applied as a whole, in one transaction. */
 #pragma once
 
 #include <stdbool.h>
@@ -47,11 +45,9 @@ enum migrate_how {
 CHECKED enum rc
 schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn step, void *ctx, struct err *err);
 
-/*
- * Makes the roles, in transactions of its own, as the role that logged in: the schema may already have
+/* Makes the roles, in transactions of its own, as the role that logged in: the schema may already have
  * another owner.  there: there is a schema, and whoever has tasks of a kind is granted it; each grant is a
- * step.
- */
+ * step. */
 CHECKED enum rc migrate_roles(struct db *db, bool there, migrate_step_fn step, void *ctx, struct err *err);
 
 /* The same as one SQL text, for other tools: everything, or what a schema at migration `from` lacks. */

@@ -27,10 +27,8 @@ struct db *db_create(const char *dsn, const char *app, int64_t timeout_us);
 void db_destroy(struct db **db);
 #define AUTO_DB AUTO(db_destroy)
 
-/*
- * Connects if there is no usable connection.  RC_OK; RC_AGAIN: the server cannot be reached or is starting or
- * full (try later); RC_BAD: it refused us for good (password, no such database, no such role).
- */
+/* Connects if there is no usable connection.  RC_OK; RC_AGAIN: the server cannot be reached or is starting or
+ * full (try later); RC_BAD: it refused us for good (password, no such database, no such role). */
 CHECKED enum rc db_connect(struct db *db, struct err *err);
 void db_disconnect(struct db *db);
 PGconn *db_conn(struct db *db); /* NULL when not connected; borrowed */
@@ -109,15 +107,12 @@ CHECKED enum rc db_script(struct db *db, const char *sql, struct err *err);
 /* Waits until something unasked for (a notification) has come.  RC_AGAIN: nothing did. */
 CHECKED enum rc db_await(struct db *db, int64_t until_us, struct err *err);
 
-/*
- * Several statements, sent in one go: none is executed once one has failed.  `sync` ends a group: each group
+/* Several statements, sent in one go: none is executed once one has failed.  `sync` ends a group: each group
  * is a transaction of its own unless it says BEGIN, and a failure ends only its own group.  Uses the
- * connection that is open: RC_UNKNOWN when there is none.
- * result[i], if given: the answer to each that got one, including the error that ended it; PQclear
- * them all.  *failed_out: the first that failed, or n.
+ * connection that is open: RC_UNKNOWN when there is none.  result[i], if given: the answer to each that got
+ * one, including the error that ended it; PQclear them all.  *failed_out: the first that failed, or n.
  * stop_fd >= 0: there is no deadline; when it becomes readable (a run's stop), the statement under way is
- * cancelled and the server given cancel_us to say so: RC_UNKNOWN when it does not.
- */
+ * cancelled and the server given cancel_us to say so: RC_UNKNOWN when it does not. */
 struct db_step {
 	const char *sql;
 	bool ours; /* a text of ours that stays at its address: it may be prepared */

@@ -1,8 +1,6 @@
-/*
- * Texts of ours that a connection sends again and again are prepared there under a name, so that the server
+/* Texts of ours that a connection sends again and again are prepared there under a name, so that the server
  * need not read and plan them each time: for a batch of one that is as much work as the rest.  Not behind a
- * pooler, whose servers other clients use as well.  See adr/0006.
- */
+ * pooler, whose servers other clients use as well.  See adr/0006. */
 #include "db/pg_priv.h"
 
 #include <string.h>

@@ -1,8 +1,6 @@
-/*
- * Statements through a pooler.  Each is sent in one go with what it needs: what comes before a Sync is one
+/* Statements through a pooler.  Each is sent in one go with what it needs: what comes before a Sync is one
  * transaction, even without BEGIN, so settings made for the transaction hold for the statement and for
- * nothing else, and an error leaves nothing open.  It takes one round trip, as it does without a pooler.
- */
+ * nothing else, and an error leaves nothing open.  It takes one round trip, as it does without a pooler. */
 #include "db/pg_priv.h"
 
 #include <inttypes.h>

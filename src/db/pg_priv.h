@@ -1,6 +1,4 @@
-/*
- * The inside of a connection, for pg.c and pg_pooled.c only.
- */
+/* The inside of a connection, for pg.c and pg_pooled.c only. */
 #pragma once
 
 #include "db/life.h"

@@ -1,8 +1,6 @@
-/*
- * Several statements in one go, by libpq's pipeline.  Answers come in order; NULL ends those of one
+/* Several statements in one go, by libpq's pipeline.  Answers come in order; NULL ends those of one
  * statement, and each Sync has an answer of its own.  A statement that was skipped because one before it
- * failed is answered as aborted.
- */
+ * failed is answered as aborted. */
 #include "db/pg_priv.h"
 
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * Text form of array parameters, as array_in reads it.
- */
+/* Text form of array parameters, as array_in reads it. */
 #include <string.h>
 
 #include "db/pg.h"

@@ -1,7 +1,5 @@
-/*
- * Reading for people and programs: a text of src/db/sql as rows, as a JSON array, or as one JSON object.
- * The texts are plain SELECTs whose order of columns is the order of keys.  enum rc: as db_query.
- */
+/* Reading for people and programs: a text of src/db/sql as rows, as a JSON array, or as one JSON object.
+ * The texts are plain SELECTs whose order of columns is the order of keys.  enum rc: as db_query. */
 #pragma once
 
 #include "base/buf.h"

@@ -1,7 +1,5 @@
-/*
- * Internal to db: which rows of a batch are free to work on, when the statement for all of them has
- * given up waiting for one.
- */
+/* Internal to db: which rows of a batch are free to work on, when the statement for all of them has
+ * given up waiting for one. */
 #pragma once
 
 #include <stddef.h>

@@ -1,8 +1,6 @@
-/*
- * The name of the schema that this process works in: `pgrab`, unless a setting names another one, for several
+/* The name of the schema that this process works in: `pgrab`, unless a setting names another one, for several
  * pgrabs in one database.  The texts of src/db/sql and migrations are written for `pgrab`; only here are they
- * changed to another name.
- */
+ * changed to another name. */
 #pragma once
 
 #include "base/rc.h"

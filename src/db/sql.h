@@ -1,6 +1,4 @@
-/*
- * The texts of src/db/sql/<name>.sql and of the migrations, embedded in the program when it is built.
- */
+/* The texts of src/db/sql/<name>.sql and of the migrations, embedded in the program when it is built. */
 #pragma once
 
 #include <stddef.h>

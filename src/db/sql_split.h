@@ -1,9 +1,7 @@
-/*
- * Splits SQL text into statements at top-level semicolons, as psql does: quotes, dollar quotes,
+/* Splits SQL text into statements at top-level semicolons, as psql does: quotes, dollar quotes,
  * nested comments, parentheses and the body of a BEGIN ATOMIC function are respected.  Only used to
  * tell the last statement (whose rows are the output) from those before it; what is a valid statement
- * is for the server to say.
- */
+ * is for the server to say. */
 #pragma once
 
 #include <stdbool.h>

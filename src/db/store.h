@@ -1,8 +1,6 @@
-/*
- * What the threads of a node ask the database, as a table: loaders, starter, finisher, heartbeat and recover
+/* What the threads of a node ask the database, as a table: loaders, starter, finisher, heartbeat and recover
  * reach it through struct node only, so that each can be tested with a store that answers what the test wants
- * (tests/unit/fake_store.h).  The contracts are those of the functions, in store_task.h and store_node.h.
- */
+ * (tests/unit/fake_store.h).  The contracts are those of the functions, in store_task.h and store_node.h. */
 #pragma once
 
 #include "db/pg.h"

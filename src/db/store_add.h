@@ -1,6 +1,4 @@
-/*
- * Inserts a task with only the columns that were given; the rest are the table's defaults.
- */
+/* Inserts a task with only the columns that were given; the rest are the table's defaults. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,4 @@
-/*
- * What runs show while they are under way: pgrab.live and the tables beside it.  enum rc: as db_query.
- */
+/* What runs show while they are under way: pgrab.live and the tables beside it.  enum rc: as db_query. */
 #pragma once
 
 #include <stddef.h>

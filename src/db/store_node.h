@@ -1,6 +1,4 @@
-/*
- * The node's own row, and those of the others.  enum rc: as db_query.
- */
+/* The node's own row, and those of the others.  enum rc: as db_query. */
 #pragma once
 
 #include <stdbool.h>

@@ -52,11 +52,9 @@ extern const struct pgrab_executor exec_noop;
 
 struct exec_set;
 
-/*
- * The executors for these kinds (comma-separated list, as in the `allow` setting) and these shared
+/* The executors for these kinds (comma-separated list, as in the `allow` setting) and these shared
  * objects (comma-separated paths, may be NULL).  RC_BAD: an unknown kind (the text lists what there
- * is), a file that does not load, a wrong ABI number, a missing symbol, a kind that exists already.
- */
+ * is), a file that does not load, a wrong ABI number, a missing symbol, a kind that exists already. */
 CHECKED enum rc
 exec_set_create(const char *kinds, const char *plugins, struct exec_set **out, struct err *err);
 void exec_set_destroy(struct exec_set **s); /* after the last worker has ended */

@@ -1,6 +1,4 @@
-/*
- * Kind http: many requests at once, by one thread on one libcurl multi handle.
- */
+/* Kind http: many requests at once, by one thread on one libcurl multi handle. */
 #pragma once
 
 #include <stdbool.h>

@@ -24,11 +24,9 @@ struct http_hosts {
 	struct http_host *host; /* owned */
 };
 
-/*
- * "api.example.org, *.example.org:443, 10.0.0.0/8, [fd00::]/8:8080, 192.0.2.7"; NULL: no list. "" is a
+/* "api.example.org, *.example.org:443, 10.0.0.0/8, [fd00::]/8:8080, 192.0.2.7"; NULL: no list. "" is a
  * list with nothing in it.  RC_BAD: the text names the setting (`where`) and the entry.
- * http_hosts_fini is needed even then.
- */
+ * http_hosts_fini is needed even then. */
 CHECKED enum rc http_hosts_read(struct http_hosts *h, const char *where, const char *text, struct err *err);
 void http_hosts_fini(struct http_hosts *h);
 
@@ -37,10 +35,8 @@ void http_hosts_fini(struct http_hosts *h);
 bool http_host_refused(
     const struct http_hosts *h, const char *host, uint16_t port, bool *listed_out, char *why, size_t size);
 
-/*
- * true: do not connect; `why` then says "169.254.169.254 is ...".  Judges the address that is really used,
+/* true: do not connect; `why` then says "169.254.169.254 is ...".  Judges the address that is really used,
  * after DNS.  listed: http_host_refused said so.  An entry of the list for this very address lifts the guard;
- * one for a network around it does not.
- */
+ * one for a network around it does not. */
 bool http_address_refused(
     const struct http_hosts *h, bool listed, const struct sockaddr *address, char *why, size_t size);

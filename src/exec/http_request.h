@@ -35,11 +35,9 @@ void http_request_fini(struct http_request *r);
 /* The header list to send now: the task's, then ours where the task set none.  Caller frees. */
 struct curl_slist *http_request_headers(const struct http_request *r, const struct pgrab_run *run);
 
-/*
- * Turns r into the request that a redirect asks for.  When it leads to another host, port or scheme the
+/* Turns r into the request that a redirect asks for.  When it leads to another host, port or scheme the
  * task's headers are dropped (they may hold secrets), except those that only describe the client and the
- * body.  RC_BAD: it leads where we do not go.
- */
+ * body.  RC_BAD: it leads where we do not go. */
 CHECKED enum rc
 http_request_redirect(struct http_request *r, int status, const char *location, struct err *err);
 

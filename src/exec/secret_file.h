@@ -4,11 +4,9 @@
 
 #include "base/rc.h"
 
-/*
- * The contents without the newline at their end; the caller wipes and frees.  PATH may be relative, or begin
+/* The contents without the newline at their end; the caller wipes and frees.  PATH may be relative, or begin
  * with FOLDER/OWNER/.  No symbolic link is followed and nothing leaves the owner's folder.  RC_BAD: there is
  * no folder; there is no such file; it is not a plain file, owned by root or this user, that others cannot
- * write; or it is not a text of at most SECRET_MAX bytes.
- */
+ * write; or it is not a text of at most SECRET_MAX bytes. */
 CHECKED enum rc
 secret_file_read(const char *folder, const char *owner, const char *path, char **out, struct err *err);

@@ -1,9 +1,7 @@
-/*
- * args.transaction = false: one statement outside of any transaction of ours, for what refuses to run in one
+/* args.transaction = false: one statement outside of any transaction of ours, for what refuses to run in one
  * (VACUUM, CREATE INDEX CONCURRENTLY, a procedure that commits).  Its effect and its finish are two things,
  * as with a shell task: at least once, or at most once when the task says so.  The finish is written by the
- * finisher, which is fenced.
- */
+ * finisher, which is fenced. */
 
 #include "exec/sql.h"
 

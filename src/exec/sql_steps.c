@@ -1,8 +1,6 @@
-/*
- * args.steps: each step is a transaction of its own, with the fence check and its own record, so its effect
+/* args.steps: each step is a transaction of its own, with the fence check and its own record, so its effect
  * is there exactly once; that of the last one also has the finish.  A later attempt of the fire asks which
- * steps are recorded, and goes on with the first that is not.
- */
+ * steps are recorded, and goes on with the first that is not. */
 #include "exec/sql.h"
 
 #include <stdio.h>

@@ -15,19 +15,15 @@ struct surroundings {
 	gid_t *groups; /* of user; owned */
 };
 
-/*
- * env: "NAME=value,..." on top of PATH, LANG, HOME, USER, LOGNAME and SHELL, of which the last four are
+/* env: "NAME=value,..." on top of PATH, LANG, HOME, USER, LOGNAME and SHELL, of which the last four are
  * those of the user that the node runs as; NULL: nothing.  umask: octal digits.  RC_BAD: the text names the
- * setting.  surroundings_fini is needed even then.
- */
+ * setting.  surroundings_fini is needed even then. */
 CHECKED enum rc surroundings_make(
     struct surroundings *s, const char *env, const char *cwd, const char *umask, int nice, struct err *err);
 
-/*
- * "user" or "user:group", by name or number: HOME, USER and LOGNAME become that user's.  NULL, or the node's
+/* "user" or "user:group", by name or number: HOME, USER and LOGNAME become that user's.  NULL, or the node's
  * own user: nothing changes.  RC_BAD: there is no such user, or this process may not run anything as that
- * user; the text begins with `where`, the name of the setting, as it does below.
- */
+ * user; the text begins with `where`, the name of the setting, as it does below. */
 CHECKED enum rc
 surroundings_user(struct surroundings *s, const char *where, const char *run_as, struct err *err);
 

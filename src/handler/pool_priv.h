@@ -60,11 +60,9 @@ struct process {
 	const struct run *culprit; /* the run that caused the fault, if one did */
 };
 
-/*
- * Tasks that a process had when it died, and of which one may have killed it: each runs alone until it has
+/* Tasks that a process had when it died, and of which one may have killed it: each runs alone until it has
  * given a result, so that it costs its neighbours nothing more.  Known to this node only, and the oldest are
- * forgotten: one that kills again is found again.  All zero: none.
- */
+ * forgotten: one that kills again is found again.  All zero: none. */
 #define SUSPECTS_MAX 4096
 struct suspects {
 	int64_t *id; /* of tasks; a ring once it is full */

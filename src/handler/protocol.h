@@ -1,8 +1,6 @@
-/*
- * What a node and a handler process say to each other: one JSON object to a line, see docs/handlers.md.
+/* What a node and a handler process say to each other: one JSON object to a line, see docs/handlers.md.
  * Pure: text in, text out.  Nothing that a process says is trusted before it is checked, and the
- * length of a line is bounded.
- */
+ * length of a line is bounded. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,6 @@
-/*
- * A control group (version 2) per run, where we may make one: as root, or in a unit with Delegate=yes.  One
+/* A control group (version 2) per run, where we may make one: as root, or in a unit with Delegate=yes.  One
  * write kills all that is in it at once, and it bounds memory, processes and processor time.  Where there is
- * none, the walk over the processes (proctree.h) does the killing alone, and only memory can be bounded.
- */
+ * none, the walk over the processes (proctree.h) does the killing alone, and only memory can be bounded. */
 #pragma once
 
 #include <stdbool.h>

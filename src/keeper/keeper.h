@@ -34,12 +34,10 @@ struct keeper; /* the node's side; at most one per process, made before any thre
 struct keeper_setup {
 	int64_t kill_grace_us;
 	bool cgroups; /* make a control group per run where that can be done */
-	/*
-	 * NULL, or argv[1] of what the keeper becomes when the node has died without keeper_stop
+	/* NULL, or argv[1] of what the keeper becomes when the node has died without keeper_stop
 	 * and nothing of its runs is left: this program, with the node's id and incarnation
 	 * (keeper_vouch), and those of keeper_vouch_next or zeros, as further arguments, an empty
-	 * environment, and will_fd at KEEPER_WILL_FD.  Borrowed.
-	 */
+	 * environment, and will_fd at KEEPER_WILL_FD.  Borrowed. */
 	const char *farewell;
 	int will_fd; /* with a farewell: anything that can be read, never shown to a run; borrowed */
 };

@@ -1,8 +1,6 @@
-/*
- * The child gets a session and a process group of its own, default signals,
+/* The child gets a session and a process group of its own, default signals,
  * nothing of our environment and no descriptor but 0 to 2, or those it was promised.  It is the user that the
- * node's file names, cannot gain privileges, and dies with its shim.
- */
+ * node's file names, cannot gain privileges, and dies with its shim. */
 #include "keeper/launch.h"
 
 #include <errno.h>

@@ -1,8 +1,6 @@
-/*
- * Everything that descends from a process, read from /proc/<pid>/stat (the kernel need not have been built
+/* Everything that descends from a process, read from /proc/<pid>/stat (the kernel need not have been built
  * with /proc/<pid>/task/<tid>/children).  Signals go through a pidfd after a second look at the start time,
- * so that a process id that was reused meanwhile is never hit.
- */
+ * so that a process id that was reused meanwhile is never hit. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,11 +14,9 @@ typedef bool (*proctree_spare_fn)(pid_t pid, void *ctx);
  * counting those that are dead and not yet waited for; never 0 when /proc could not be read. */
 size_t proctree_signal(pid_t root, int sig, proctree_spare_fn spare, void *ctx);
 
-/*
- * Stops them all, so that none forks while we look, then kills them.  Returns as proctree_signal.  A process
+/* Stops them all, so that none forks while we look, then kills them.  Returns as proctree_signal.  A process
  * that was missed (its parent died while we read) shows up at the next call; the caller, who is the
- * subreaper, gets a SIGCHLD for that death and calls again.
- */
+ * subreaper, gets a SIGCHLD for that death and calls again. */
 size_t proctree_kill(pid_t root, proctree_spare_fn spare, void *ctx);
 
 /* For a process that must lose all its descendants, since everything below it is meant to die.  The process

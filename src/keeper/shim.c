@@ -134,11 +134,9 @@ add_cost(struct shim *s, const struct rusage *used)
 		s->memory_bytes = memory;
 }
 
-/*
- * As long as the main process is not reaped its id is still that of its group, so the whole group can be
+/* As long as the main process is not reaped its id is still that of its group, so the whole group can be
  * killed at once, which not even a fork escapes.  So each dead child is first found and then reaped by its
- * id: a main process that dies in between must not slip through.
- */
+ * id: a main process that dies in between must not slip through. */
 static void
 reap_one(struct shim *s, pid_t pid)
 {

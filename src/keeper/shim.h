@@ -22,11 +22,9 @@ struct shim_setup {
  * the end of the lease when that has passed. */
 int64_t shim_kill_at_us(const struct shim_setup *setup, int64_t now_us);
 
-/*
- * line_fd is the way to the keeper: requests come on it as the node sends them, and after each, when nothing
+/* line_fd is the way to the keeper: requests come on it as the node sends them, and after each, when nothing
  * of the run is left, SHIM_IDLE goes back, and then its last message to the worker.  Ends with status 0 when
  * node or keeper is gone, or when it cannot take another run; never while anything of a run is left.  Any
- * other end is for the keeper to clean up after.
- */
+ * other end is for the keeper to clean up after. */
 #define SHIM_IDLE 'I'
 _Noreturn void shim_main(const struct shim_setup *setup, int line_fd);

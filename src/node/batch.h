@@ -1,6 +1,4 @@
-/*
- * What starter, finisher and heartbeat share: batches of runs, and the pause after a database error.
- */
+/* What starter, finisher and heartbeat share: batches of runs, and the pause after a database error. */
 #pragma once
 
 #include <stdbool.h>
@@ -35,11 +33,9 @@ void waiting_add(struct waiting *w, struct run *chain);
 void waiting_add_one(struct waiting *w, struct run *r);
 struct run *waiting_take(struct waiting *w); /* all of them */
 
-/*
- * After `what` has returned rc: logs that (at debug, unless it is a refusal) and waits a while, at
+/* After `what` has returned rc: logs that (at debug, unless it is a refusal) and waits a while, at
  * most a second.  False: do not try again, because rc is RC_BAD, or because the node is to stop at
- * once (`stop_now` is stopped).
- */
+ * once (`stop_now` is stopped). */
 bool
 batch_pause(struct backoff *b, struct gate *stop_now, enum rc rc, const char *what, const struct err *err);
 

@@ -1,7 +1,5 @@
-/*
- * The control loop: the main thread of a node between start and stop.  Signals, the doorbell, the keeper's
- * life.
- */
+/* The control loop: the main thread of a node between start and stop.  Signals, the doorbell, the keeper's
+ * life. */
 #pragma once
 
 struct heartbeat;

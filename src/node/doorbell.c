@@ -1,7 +1,5 @@
-/*
- * LISTEN, without ever blocking the loop: the connection is used and watched through one socket event and one
- * timer.  It is made in a thread of its own, because libpq's name lookups have no time limit.
- */
+/* LISTEN, without ever blocking the loop: the connection is used and watched through one socket event and one
+ * timer.  It is made in a thread of its own, because libpq's name lookups have no time limit. */
 #include "node/doorbell.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
-/*
- * The doorbell: LISTEN on its own connection, in the control thread's event loop.  Only a hint: without it
- * everything still works, at most `poll` later.
- */
+/* The doorbell: LISTEN on its own connection, in the control thread's event loop.  Only a hint: without it
+ * everything still works, at most `poll` later. */
 #pragma once
 
 #include <stdatomic.h>

@@ -1,7 +1,5 @@
-/*
- * "A dead node says so": what a node's keeper becomes when the node's process has died and nothing of its
- * runs is left.  It tells the database, so that others need not wait until the silence is long enough.
- */
+/* "A dead node says so": what a node's keeper becomes when the node's process has died and nothing of its
+ * runs is left.  It tells the database, so that others need not wait until the silence is long enough. */
 #pragma once
 
 #include "base/rc.h"

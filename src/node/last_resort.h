@@ -1,6 +1,4 @@
-/*
- * Ends this process when a stop takes too long: a plug-in that does not return, a server that is silent.
- */
+/* Ends this process when a stop takes too long: a plug-in that does not return, a server that is silent. */
 #pragma once
 
 #include <pthread.h>

@@ -1,6 +1,4 @@
-/*
- * Start and stop of a node; the orders and their reasons.
- */
+/* Start and stop of a node; the orders and their reasons. */
 #include "node/node.h"
 
 #include <inttypes.h>

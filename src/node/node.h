@@ -1,6 +1,4 @@
-/*
- * A node: `pgrab run`.
- */
+/* A node: `pgrab run`. */
 #pragma once
 
 #include "node/settings/settings.h"
@@ -12,12 +10,10 @@ struct workers;
  * reason is logged). */
 int node_main(const struct settings *set);
 
-/*
- * Its steps.  Before the threads: enough descriptors for all that a node with these settings may hold at
+/* Its steps.  Before the threads: enough descriptors for all that a node with these settings may hold at
  * once.  Raises the soft limit if it is too low.  RC_BAD: the hard limit does not allow that; err says how
  * many are needed.  (A thread that gets no descriptor for its connection keeps what it has until it does: a
- * node would take tasks and never record their ends.)
- */
+ * node would take tasks and never record their ends.) */
 CHECKED enum rc descriptors_provide(const struct node *n, struct err *err);
 
 /* Then the database, its schema, our kinds in it, and what its durability allows.  Waits for the server,

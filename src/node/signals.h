@@ -1,7 +1,5 @@
-/*
- * TERM, INT, QUIT and HUP before the control loop runs: they are kept blocked, and wherever the main thread
- * waits it checks whether it must stop.
- */
+/* TERM, INT, QUIT and HUP before the control loop runs: they are kept blocked, and wherever the main thread
+ * waits it checks whether it must stop. */
 #pragma once
 
 #include <stdbool.h>

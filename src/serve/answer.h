@@ -1,8 +1,6 @@
-/*
- * The answerers: the threads that talk to the database.  Each has a connection per role that was asked for.
+/* The answerers: the threads that talk to the database.  Each has a connection per role that was asked for.
  * How many requests wait for them is bounded, and so is how long: a database that does not answer makes
- * requests fail, not pile up.
- */
+ * requests fail, not pile up. */
 #pragma once
 
 #include "base/mailbox.h"

@@ -1,7 +1,5 @@
-/*
- * The API: each route is a text of src/db/sql, the parameters it is given, and the shape its rows
- * take.  JSON is made by the database, as for the command line's --json.
- */
+/* The API: each route is a text of src/db/sql, the parameters it is given, and the shape its rows
+ * take.  JSON is made by the database, as for the command line's --json. */
 #pragma once
 
 #include "serve/route.h"

@@ -1,9 +1,7 @@
-/*
- * What the database said a moment ago.  A list or summary that many clients ask for is read once a
+/* What the database said a moment ago.  A list or summary that many clients ask for is read once a
  * second; one that takes long is read less often, so that it takes a fiftieth of the time, but at least
  * four times a minute.  By role, because each role sees only what is its own.  Changes that are made
- * through this program show at once.
- */
+ * through this program show at once. */
 #pragma once
 
 #include "db/pg.h"

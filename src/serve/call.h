@@ -1,7 +1,5 @@
-/*
- * A request on its way: made by the HTTP thread, answered by an answerer, sent by the HTTP thread.
- * It belongs to the thread that has it.
- */
+/* A request on its way: made by the HTTP thread, answered by an answerer, sent by the HTTP thread.
+ * It belongs to the thread that has it. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
-/*
- * Connections of clients: how many there may be, how long a request and its answer may take, how often one
- * may send requests.  All of it belongs to the HTTP thread.
- */
+/* Connections of clients: how many there may be, how long a request and its answer may take, how often one
+ * may send requests.  All of it belongs to the HTTP thread. */
 #pragma once
 
 #include <stdbool.h>

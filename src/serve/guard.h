@@ -1,7 +1,5 @@
-/*
- * Who sends this request, and may another site have made a browser send it?  All in the HTTP thread, and
- * nothing here blocks.
- */
+/* Who sends this request, and may another site have made a browser send it?  All in the HTTP thread, and
+ * nothing here blocks. */
 #pragma once
 
 #include <stdbool.h>
@@ -19,10 +17,8 @@ void guard_destroy(struct guard **g);
 /* Who is at the other end: c->peer; over a Unix socket also which role that user has. */
 void guard_peer(struct guard *g, struct call *c);
 
-/*
- * Fills in c->role, c->token and c->csrf.  False: the request is refused, and c holds the answer.  Call it
- * when the route is known and the body is there.
- */
+/* Fills in c->role, c->token and c->csrf.  False: the request is refused, and c holds the answer.  Call it
+ * when the route is known and the body is there. */
 bool guard_admit(struct guard *g, struct call *c);
 
 /* False: how long the request is, or for whom, could be read in two ways; the answer is in c. */

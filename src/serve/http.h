@@ -1,6 +1,4 @@
-/*
- * The HTTP thread: listeners, requests in, answers out.  It never waits for a database.
- */
+/* The HTTP thread: listeners, requests in, answers out.  It never waits for a database. */
 #pragma once
 
 #include <event2/event.h>

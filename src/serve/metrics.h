@@ -1,7 +1,5 @@
-/*
- * GET /metrics: what the database says about tasks and nodes, the runs counted since this program started,
- * and its own requests.  Labels are bounded: kinds, outcomes, nodes; never a task.
- */
+/* GET /metrics: what the database says about tasks and nodes, the runs counted since this program started,
+ * and its own requests.  Labels are bounded: kinds, outcomes, nodes; never a task. */
 #pragma once
 
 #include <stdint.h>

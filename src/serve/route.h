@@ -1,7 +1,5 @@
-/*
- * Which request is answered by what: one const row each.  A path's `*` is one part of it,
- * passed to the handler decoded.
- */
+/* Which request is answered by what: one const row each.  A path's `*` is one part of it,
+ * passed to the handler decoded. */
 #pragma once
 
 #include "serve/call.h"

@@ -1,7 +1,5 @@
-/*
- * Answers that go on: server-sent events.  A stream's call goes to the answerers again every second, and what
- * it brings is sent.  All of it belongs to the HTTP thread, except the call while an answerer has it.
- */
+/* Answers that go on: server-sent events.  A stream's call goes to the answerers again every second, and what
+ * it brings is sent.  All of it belongs to the HTTP thread, except the call while an answerer has it. */
 #pragma once
 
 #include <event2/event.h>

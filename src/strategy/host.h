@@ -1,6 +1,4 @@
-/*
- * Loads a strategy and calls it with care: checks the ABI, bounds every answer, measures.
- */
+/* Loads a strategy and calls it with care: checks the ABI, bounds every answer, measures. */
 #pragma once
 
 #include "base/rc.h"

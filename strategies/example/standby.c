@@ -42,10 +42,8 @@ standby_close(void *self)
 	free(self);
 }
 
-/*
- * `rank` need not be the asking node, and may be out of range: then it owns nothing.  With fewer live nodes
- * than `active`, those that live share everything: no shard may be without an owner.
- */
+/* `rank` need not be the asking node, and may be out of range: then it owns nothing.  With fewer live nodes
+ * than `active`, those that live share everything: no shard may be without an owner. */
 static void
 standby_shards(void *self, const struct pgrab_cluster *c, size_t rank, struct pgrab_shard_set *out)
 {

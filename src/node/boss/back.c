@@ -1,6 +1,4 @@
-/*
- * The boss: what is handed back, because another node may be quicker, or this one is to drain.
- */
+/* The boss: what is handed back, because another node may be quicker, or this one is to drain. */
 #include "base/clock.h"
 #include "node/boss/private.h"
 #include "node/context.h"

@@ -1,7 +1,5 @@
-/*
- * The boss: owns every task in hand, holds each until it is due (less LEAD_US, which its start needs), and
- * hands it to a free worker.
- */
+/* The boss: owns every task in hand, holds each until it is due (less LEAD_US, which its start needs), and
+ * hands it to a free worker. */
 #pragma once
 
 #include <stdbool.h>

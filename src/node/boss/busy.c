@@ -1,7 +1,5 @@
-/*
- * The boss: whether the node is busy, so that others take what is due in its place.  This is about the
- * workers; a full pool of handlers leaves its tasks to nodes that steal.
- */
+/* The boss: whether the node is busy, so that others take what is due in its place.  This is about the
+ * workers; a full pool of handlers leaves its tasks to nodes that steal. */
 #include <stdatomic.h>
 
 #include "base/clock.h"

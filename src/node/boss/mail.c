@@ -1,7 +1,5 @@
-/*
- * What other threads may ask of the boss: messages into its inbox, and the few fields that are shared under
- * its lock.
- */
+/* What other threads may ask of the boss: messages into its inbox, and the few fields that are shared under
+ * its lock. */
 #include "node/boss/boss.h"
 
 #include "base/alloc.h"

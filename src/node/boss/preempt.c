@@ -1,11 +1,9 @@
-/*
- * The boss: preemptible runs that give way.  While a crew has no worker free, loaders may claim for it what
+/* The boss: preemptible runs that give way.  While a crew has no worker free, loaders may claim for it what
  * is PREEMPT_BANDS above one of its preemptible runs and has waited for preempt_after; for each of these one
  * run is stopped: of the lowest band, and of those the one that has run for the shortest time, because it
  * loses least.  Nothing gives way to large runs, whose crew is kept free for them, nor to what needs a place
  * under a limit, which it may not get.  Each walks over what is
- * in hand, which is bounded, and only while something preemptible is.
- */
+ * in hand, which is bounded, and only while something preemptible is. */
 #include <stdatomic.h>
 
 #include "base/clock.h"

@@ -1,8 +1,6 @@
-/*
- * The inside of the boss: boss.c is the thread, queue.c what waits, back.c what is handed back, stop.c what
+/* The inside of the boss: boss.c is the thread, queue.c what waits, back.c what is handed back, stop.c what
  * is to stop, room.c what may be claimed, busy.c who may help, preempt.c who gives way, mail.c what other
- * threads call.
- */
+ * threads call. */
 #pragma once
 
 #include <pthread.h>

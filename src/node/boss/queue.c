@@ -1,6 +1,4 @@
-/*
- * The boss: the tasks that wait for their time or for a worker, and which goes where.
- */
+/* The boss: the tasks that wait for their time or for a worker, and which goes where. */
 #include <assert.h>
 #include <sys/eventfd.h>
 

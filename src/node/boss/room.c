@@ -1,6 +1,4 @@
-/*
- * The boss: how much the loaders may claim.
- */
+/* The boss: how much the loaders may claim. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -68,10 +66,8 @@ worker_room(struct boss *b)
 	return c->slots + c->burst - taken;
 }
 
-/*
- * A claim may start no more than the crew begins at once: what is idle of it, and what it frees in one
- * window, half of which is about the time that the next claim takes.  A crew without slots begins nothing.
- */
+/* A claim may start no more than the crew begins at once: what is idle of it, and what it frees in one
+ * window, half of which is about the time that the next claim takes.  A crew without slots begins nothing. */
 static int64_t
 begins(struct boss *b, const struct crew *c)
 {

@@ -1,6 +1,4 @@
-/*
- * The boss: runs that are to stop, because a person wants it, their time is out or the lease is over.
- */
+/* The boss: runs that are to stop, because a person wants it, their time is out or the lease is over. */
 #include <sys/eventfd.h>
 
 #include "base/clock.h"

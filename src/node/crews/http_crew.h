@@ -1,6 +1,4 @@
-/*
- * The crew of kind http: one thread that has up to http_slots requests under way.
- */
+/* The crew of kind http: one thread that has up to http_slots requests under way. */
 #pragma once
 
 #include "base/rc.h"

@@ -1,7 +1,5 @@
-/*
- * The finisher thread: writes the outcomes of runs, with the history row in the same statement, as many as
- * have ended at that moment.
- */
+/* The finisher thread: writes the outcomes of runs, with the history row in the same statement, as many as
+ * have ended at that moment. */
 #pragma once
 
 #include <stdbool.h>

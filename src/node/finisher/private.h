@@ -1,7 +1,5 @@
-/*
- * The inside of the finisher: finisher.c has its rounds, batch.c one batch, aside.c what the server was
- * silent about.
- */
+/* The inside of the finisher: finisher.c has its rounds, batch.c one batch, aside.c what the server was
+ * silent about. */
 #pragma once
 
 #include <pthread.h>

@@ -25,11 +25,9 @@ struct finish_writer {
 	int64_t lone_id, lone_since_us; /* the only one in hand, refused since then */
 };
 
-/*
- * f[0..n) is sorted by (id, version).  alone: nothing else waits to be written.  RC_OK: what is neither
+/* f[0..n) is sorted by (id, version).  alone: nothing else waits to be written.  RC_OK: what is neither
  * applied, locked nor refused is stale.  Otherwise the caller keeps the rest and tries again later; after
- * RC_UNKNOWN it asks store_recorded first.
- */
+ * RC_UNKNOWN it asks store_recorded first. */
 CHECKED enum rc
 finish_write(struct finish_writer *w, struct finish **f, size_t n, bool alone, struct err *err);
 

@@ -1,6 +1,4 @@
-/*
- * Handlers: boss, starter -> pools -> finisher; see node/runs/carrier.h.
- */
+/* Handlers: boss, starter -> pools -> finisher; see node/runs/carrier.h. */
 #include "node/handlers/private.h"
 
 #include <stdlib.h>

@@ -1,7 +1,5 @@
-/*
- * The node's side of the pools of handler processes: one thread runs all of them; another tells the database
- * what state they are in and which kinds they serve.
- */
+/* The node's side of the pools of handler processes: one thread runs all of them; another tells the database
+ * what state they are in and which kinds they serve. */
 #pragma once
 
 #include <stddef.h>

@@ -1,7 +1,5 @@
-/*
- * The inside of the node's handlers: handlers.c is the pools' thread, section.c makes pools from the file,
- * announce.c tells the database of them.
- */
+/* The inside of the node's handlers: handlers.c is the pools' thread, section.c makes pools from the file,
+ * announce.c tells the database of them. */
 #pragma once
 
 #include <pthread.h>

@@ -52,10 +52,8 @@ check_kinds(const struct handlers *h, size_t i, struct err *err)
 	return RC_OK;
 }
 
-/*
- * Refused at the start: a role that may insert tasks of these kinds decides what such a process works on, and
- * its program may be anybody's file.
- */
+/* Refused at the start: a role that may insert tasks of these kinds decides what such a process works on, and
+ * its program may be anybody's file. */
 static enum rc
 check_root(const struct settings *set, const struct pool_settings *w, struct err *err)
 {

@@ -1,7 +1,5 @@
-/*
- * What the starter cannot hand back, for lack of a connection, goes with the beats: a node keeps
- * beating as long as it holds anything.
- */
+/* What the starter cannot hand back, for lack of a connection, goes with the beats: a node keeps
+ * beating as long as it holds anything. */
 #include <inttypes.h>
 
 #include "base/log.h"

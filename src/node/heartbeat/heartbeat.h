@@ -1,7 +1,5 @@
-/*
- * The heartbeat thread: keeps the node's row and with it the lease; watches the other nodes;
- * fences this one when it cannot.
- */
+/* The heartbeat thread: keeps the node's row and with it the lease; watches the other nodes;
+ * fences this one when it cannot. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,12 +10,10 @@
 struct node;
 struct heartbeat;
 
-/*
- * Makes this process the holder of its name: waits for the server (saying so once), waits until a silent
+/* Makes this process the holder of its name: waits for the server (saying so once), waits until a silent
  * holder of the name is seen to be dead, and registers a new incarnation.  RC_OK: registered, the lease
  * holds.  RC_BAD: another live node has the name, or the server refuses us.  RC_CLOSED: a stop signal came.
- * Called by the main thread before any other thread runs.
- */
+ * Called by the main thread before any other thread runs. */
 CHECKED enum rc heartbeat_create(struct node *n, struct heartbeat **out, struct err *err);
 
 /* changed(ctx) is called in the heartbeat thread when the set of live nodes changed. */

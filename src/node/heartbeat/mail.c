@@ -1,6 +1,5 @@
-/*
- * What other threads tell the heartbeat: that there is something to read, and who has said that it is busy.
- */
+/* What other threads tell the heartbeat: that there is something to read, and who has said that it is
+ * busy. */
 #include <string.h>
 
 #include "base/thread.h"

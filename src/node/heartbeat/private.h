@@ -1,8 +1,6 @@
-/*
- * The inside of the heartbeat: heartbeat.c is the thread, name.c the node's name, figures.c what a beat says,
+/* The inside of the heartbeat: heartbeat.c is the thread, name.c the node's name, figures.c what a beat says,
  * fitness.c how fit the node is, fence.c the end of the lease, outlast.c a restart of the server, back.c what
- * the starter could not hand back, mail.c what other threads call, wishes.c what people want.
- */
+ * the starter could not hand back, mail.c what other threads call, wishes.c what people want. */
 #pragma once
 
 #include <pthread.h>

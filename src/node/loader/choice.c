@@ -1,6 +1,4 @@
-/*
- * Which of the rows that a look has read are taken.  No connection; the thread itself is loader.c.
- */
+/* Which of the rows that a look has read are taken.  No connection; the thread itself is loader.c. */
 #include "node/loader/private.h"
 
 #include <assert.h>

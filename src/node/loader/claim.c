@@ -1,7 +1,5 @@
-/*
- * What a loader does with what it has chosen: misfires are settled, the rest is claimed.  The
- * thread itself is loader.c.
- */
+/* What a loader does with what it has chosen: misfires are settled, the rest is claimed.  The
+ * thread itself is loader.c. */
 #include "node/loader/private.h"
 
 #include <stdlib.h>

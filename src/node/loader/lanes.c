@@ -1,7 +1,5 @@
-/*
- * Which lanes and shards a loader reads: the picture of the cluster, the lanes that there are, and
- * for people which shards are ours.
- */
+/* Which lanes and shards a loader reads: the picture of the cluster, the lanes that there are, and
+ * for people which shards are ours. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,4 @@
-/*
- * Loader threads: look for tasks that are due soon in the shards that are ours, and claim them.
- */
+/* Loader threads: look for tasks that are due soon in the shards that are ours, and claim them. */
 #pragma once
 
 #include <stdint.h>

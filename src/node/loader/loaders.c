@@ -1,6 +1,4 @@
-/*
- * The loaders of a node: made, started, rung, stopped.  What one does is loader.c.
- */
+/* The loaders of a node: made, started, rung, stopped.  What one does is loader.c. */
 #include "node/loader/loader.h"
 
 #include <stdlib.h>

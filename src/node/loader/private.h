@@ -1,7 +1,5 @@
-/*
- * The inside of a loader: loader.c is the thread, look.c what it does when it wakes up, lanes.c which lanes
- * and shards it reads, choice.c and claim.c what it takes, loaders.c all of a node.
- */
+/* The inside of a loader: loader.c is the thread, look.c what it does when it wakes up, lanes.c which lanes
+ * and shards it reads, choice.c and claim.c what it takes, loaders.c all of a node. */
 #pragma once
 
 #include <pthread.h>
@@ -148,8 +146,7 @@ void loader_expect_echoes(struct loader *l);
 /* look.c.  Looks in our own shards and, when nothing is left there, in those of others. */
 enum rc loader_look(struct loader *l, struct wakeup *w, struct err *err);
 
-/* lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which
- * shards are ours. */
+/* lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which shards are ours. */
 void loader_refresh_cluster(struct loader *l);
 /* Which lanes there are for us, and who shares each with us. */
 enum rc loader_refresh_lanes(struct loader *l, struct err *err);

@@ -1,8 +1,6 @@
-/*
- * See logins.h.  A server that refuses (no such role, a wrong password, another role than the file names)
+/* See logins.h.  A server that refuses (no such role, a wrong password, another role than the file names)
  * says so at once.  One that does not answer may be down for everybody: that counts as a refusal only when it
- * has meanwhile answered the node itself, several times.
- */
+ * has meanwhile answered the node itself, several times. */
 #include "node/owners/logins.h"
 
 #include <stdatomic.h>

@@ -1,8 +1,6 @@
-/*
- * Watches the logins of other owners.  One that is refused while the node runs is taken out of what the node
+/* Watches the logins of other owners.  One that is refused while the node runs is taken out of what the node
  * announces, so that the owner's sql tasks go to nodes that can log in, and wait where there is none; it is
- * tried again, less and less often, and taken back in when it works.
- */
+ * tried again, less and less often, and taken back in when it works. */
 #pragma once
 
 struct logins;

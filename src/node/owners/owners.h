@@ -1,7 +1,6 @@
-/*
- * What this node runs for which owner: the owners it can log in as, whose sql tasks it runs, and the kinds
- * that its file allows each.  Constant after the start, except for logins that are refused later (logins.h).
- */
+/* What this node runs for which owner: the owners it can log in as, whose sql tasks it runs, and the kinds
+ * that its file allows each.  Constant after the start, except for logins that are refused later
+ * (logins.h). */
 #pragma once
 
 #include <stdatomic.h>

@@ -1,7 +1,5 @@
-/*
- * The recover thread: puts back what dead nodes held, repairs this node's own leaks, keeps the history's
- * partitions.
- */
+/* The recover thread: puts back what dead nodes held, repairs this node's own leaks, keeps the history's
+ * partitions. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,5 @@
-/*
- * Putting back what nobody holds any more.  A task about which the server is silent (a trigger of the user's
- * that waits) keeps no other from it: see doubts.h.
- */
+/* Putting back what nobody holds any more.  A task about which the server is silent (a trigger of the user's
+ * that waits) keeps no other from it: see doubts.h. */
 #include <inttypes.h>
 
 #include "base/alloc.h"

@@ -1,6 +1,4 @@
-/*
- * What the runs of this node came to, kind by kind, for a strategy that wants to know.
- */
+/* What the runs of this node came to, kind by kind, for a strategy that wants to know. */
 #pragma once
 
 #include <pthread.h>

@@ -1,8 +1,6 @@
-/*
- * What a thread does that carries out many runs at once: the pools', the http crew's.  It owns a run from
+/* What a thread does that carries out many runs at once: the pools', the http crew's.  It owns a run from
  * when it takes it to the finisher, as a worker does; only run->stop is touched from outside.  What one round
- * brings goes to the boss and to the finisher in one push each.
- */
+ * brings goes to the boss and to the finisher in one push each. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,4 @@
-/*
- * What an executor gets of a run: the task as it sees it, and what the node does for it.
- */
+/* What an executor gets of a run: the task as it sees it, and what the node does for it. */
 #pragma once
 
 #include "core/run.h"

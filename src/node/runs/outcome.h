@@ -1,6 +1,4 @@
-/*
- * Turns what an executor or a handler says about a run into what is recorded.
- */
+/* Turns what an executor or a handler says about a run into what is recorded. */
 #pragma once
 
 #include "core/run.h"

@@ -1,8 +1,6 @@
-/*
- * Checkpoints of shell and exec runs on their way to the database.  One is under way at a time; of those that
+/* Checkpoints of shell and exec runs on their way to the database.  One is under way at a time; of those that
  * are printed meanwhile the last one follows.  A run does not end before its last one is recorded, or it is
- * certain that it will not be: the next attempt must find it.
- */
+ * certain that it will not be: the next attempt must find it. */
 #pragma once
 
 #include <pthread.h>

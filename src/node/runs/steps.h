@@ -1,7 +1,5 @@
-/*
- * Steps that are to be recorded: the teller's, who asks the database about many at once and gives them back
- * to the handlers with the answer.  What the database cannot answer now waits here.
- */
+/* Steps that are to be recorded: the teller's, who asks the database about many at once and gives them back
+ * to the handlers with the answer.  What the database cannot answer now waits here. */
 #pragma once
 
 #include "base/mailbox.h"

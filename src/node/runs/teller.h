@@ -1,8 +1,6 @@
-/*
- * The teller: the thread that writes down what the runs of this node show: their progress and which of them
+/* The teller: the thread that writes down what the runs of this node show: their progress and which of them
  * are being stopped, when that changes, at most once per heartbeat; their outputs when a person asks; their
- * steps at once.  It has a connection only while there is something to say.
- */
+ * steps at once.  It has a connection only while there is something to say. */
 #pragma once
 
 struct node;

@@ -1,8 +1,6 @@
-/*
- * Worker: takes a unit from the run queue, executes it, hands the results to the finisher and tells the boss
+/* Worker: takes a unit from the run queue, executes it, hands the results to the finisher and tells the boss
  * that it is free.  It owns the run from the queue to the finisher; only run->stop is touched from outside.
- * The lease is checked right before anything is executed.
- */
+ * The lease is checked right before anything is executed. */
 #include "node/runs/worker.h"
 
 #include <poll.h>

@@ -1,7 +1,5 @@
-/*
- * The settings of `pgrab run`: one table of keys gives flag, ini key, environment variable, default, range
- * and help.
- */
+/* The settings of `pgrab run`: one table of keys gives flag, ini key, environment variable, default, range
+ * and help. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,6 @@
-/*
- * The starter thread: the last check of (version, incarnation) in the database before anything is executed,
- * for all runs that wait at that moment in one statement; and the handing back of what will not be started.
- */
+/* The starter thread: the last check of (version, incarnation) in the database before anything is executed,
+ * for all runs that wait at that moment in one statement; and the handing back of what will not be
+ * started. */
 #pragma once
 
 #include <stdbool.h>
