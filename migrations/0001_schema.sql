@@ -14,6 +14,45 @@
 -- what it is made of reads its expression anew for each row.  Which lane and shard a task is in, only the
 -- index of due tasks writes down.
 
+-- What is true of every row of pgrab.task.  PostgreSQL keeps the checks of a domain as long as a session
+-- lasts; it reads those of a table anew for each statement that writes to it, which for a single INSERT took
+-- longer than writing the row.
+create type pgrab_internal.state as (
+  -- first what is not null and of fixed width, because that is found at once
+  version       bigint,
+  runs          bigint,
+  fires         bigint,
+  attempt       integer,
+  misfire_limit integer,
+  due_at        timestamptz,
+  fire_at       timestamptz,
+  status        text,
+  node_id       bigint,
+  incarnation   bigint,
+  claimed_at    timestamptz,
+  started_at    timestamptz
+);
+comment on type pgrab_internal.state is 'Where a task stands: columns of pgrab.task.';
+create domain pgrab_internal.sound_state as pgrab_internal.state
+  constraint task_status_check check ((value).status in (
+    'waiting', 'scheduled', 'claimed', 'running', 'parked', 'done', 'cancelled', 'skipped'))
+  -- one that waits and names a run waits for the answer to it, see 57_answer.sql
+  constraint task_owned_check check (case
+    when (value).status = 'scheduled' then num_nulls((value).node_id, (value).incarnation) > 0
+    when (value).status in ('claimed', 'running') then num_nulls((value).node_id, (value).incarnation) = 0
+    when (value).status = 'waiting' then num_nulls((value).node_id, (value).incarnation) in (0, 2)
+    else num_nulls((value).node_id, (value).incarnation) > 0 end)
+  constraint task_due_check check (
+    (value).due_at is null or (value).status in ('scheduled', 'claimed', 'running'))
+  -- A single row with a time that nodes cannot calculate with would stop all of them.
+  constraint task_times_check check (isfinite((value).due_at) and isfinite((value).fire_at)
+    and isfinite((value).claimed_at) and isfinite((value).started_at))
+  -- A number below zero has the first bit, and then so has what it is or-ed with.
+  constraint task_numbers_check check (
+    ((value).version | (value).runs | (value).fires) between 0 and 4611686018427387903
+    and (value).attempt between 0 and 1000000 and (value).misfire_limit between 0 and 100000);
+comment on domain pgrab_internal.sound_state is 'A state in which a task may be.';
+
 create table pgrab.task (
   id               bigint      generated always as identity,
   -- what the indexes are made of, as far as most tasks have it: each UPDATE of a row looks for it
@@ -98,20 +137,9 @@ create table pgrab.task (
   on_failure       jsonb,
   constraint task_pkey primary key (id),
   constraint task_key_key unique (key),
-  constraint task_status_check check (
-    status in ('waiting', 'scheduled', 'claimed', 'running', 'parked', 'done', 'cancelled', 'skipped')),
-  -- one that waits and names a run waits for the answer to it, see 57_answer.sql
-  constraint task_owned_check check (case when status in ('claimed', 'running')
-      then num_nulls(node_id, incarnation) = 0
-    when status = 'waiting' then num_nulls(node_id, incarnation) in (0, 2)
-    else num_nulls(node_id, incarnation) > 0 end),
-  constraint task_due_check check (due_at is null or status in ('scheduled', 'claimed', 'running')),
-  -- A single row with a time that nodes cannot calculate with would stop all of them.
-  constraint task_times_check check (
-    isfinite(due_at) and isfinite(fire_at) and isfinite(claimed_at) and isfinite(started_at)),
-  constraint task_numbers_check check (
-    version between 0 and 4611686018427387904 and attempt between 0 and 1000000 and runs >= 0 and fires >= 0
-    and misfire_limit between 0 and 100000)
+  constraint task_state_check check (
+    row(version, runs, fires, attempt, misfire_limit, due_at, fire_at, status, node_id, incarnation,
+      claimed_at, started_at)::pgrab_internal.sound_state is distinct from null)
 ) with (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0

@@ -33,6 +33,15 @@ line (section, name, part, no, text) as (
     format('  constraint %s: %s', k.conname, pg_get_constraintdef(k.oid, true))
   from class c join pg_constraint k on k.conrelid = c.oid and k.contype in ('p', 'u', 'f', 'c', 'x')
   union all
+  select 3, format('%s.%s', s.nspname, t.typname), case when k.oid is null then 0 else 2 end,
+    coalesce(row_number() over (partition by t.oid order by k.conname), 0),
+    case when k.oid is null then format('domain %s.%s over %s', s.nspname, t.typname, t.typbasetype::regtype)
+      else format('  constraint %s: %s', k.conname, pg_get_constraintdef(k.oid, true)) end
+  from pg_type t join space s on s.oid = t.typnamespace
+    left join lateral (select null::oid as oid, null::name as conname union all
+      select x.oid, x.conname from pg_constraint x where x.contypid = t.oid) k on true
+  where t.typtype = 'd'
+  union all
   select 1, c.name, 3, row_number() over (partition by c.oid order by i.relname),
     concat('  ', case when x.indisunique then 'unique ' end, 'index ', i.relname, ': ',
       regexp_replace(pg_get_indexdef(i.oid, 0, true), '^.* USING ', ''))

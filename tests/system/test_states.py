@@ -7,8 +7,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def words(db, constraint):
-    text = db.one("select pg_get_constraintdef(oid) from pg_constraint where conname = %s and connamespace = 'pgrab'::regnamespace and conparentid = 0 "
-                  "and conrelid in ('pgrab.task'::regclass, 'pgrab.run'::regclass)", constraint)
+    text = db.one("select pg_get_constraintdef(oid) from pg_constraint where conname = %s and conparentid = 0 "
+                  "and (conrelid = 'pgrab.run'::regclass or contypid = 'pgrab_internal.sound_state'::regtype)", constraint)
     return set(re.findall(r"'(\w+)'", text))
 
 

@@ -19,6 +19,11 @@ begin
       and not (c.relkind = 'S' and exists (select from pg_depend d -- goes with its table
         where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'i'))
     union all
+    select format('alter type %s owner to pgrab_owner', t.oid::regtype)
+    from pg_type t left join pg_class c on c.oid = t.typrelid
+    where t.typnamespace = any (c_schemas::regnamespace[]) and (t.typtype = 'd' or c.relkind = 'c')
+      and pg_get_userbyid(t.typowner) <> 'pgrab_owner'
+    union all
     select format('alter routine %s owner to pgrab_owner', p.oid::regprocedure) from pg_proc p
     where p.pronamespace = any (c_schemas::regnamespace[])
       and pg_get_userbyid(p.proowner) <> 'pgrab_owner'
