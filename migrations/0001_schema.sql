@@ -293,25 +293,22 @@ comment on column pgrab.task.durations is
   'pgrab_tool.usual().';
 
 -- The lane and the shard of a task, of which three indexes are made: pgrab_tool.lane_of() and pgrab.shard(),
--- which PostgreSQL inlines; 11_task.sql says what they mean.  Nobody can choose an owner, so a quick hash
--- will do for plain tasks.  What users write freely goes through a wide cryptographic one, which is longer:
--- nobody can get into the lane of others.
+-- which PostgreSQL inlines; 11_task.sql says what they mean.  Nobody can choose an owner, and of kinds, bands
+-- and so on there are few, so a quick hash will do for them.  What users write freely adds a wide
+-- cryptographic one: nobody can get into the lane of others.  Each statement that writes tasks copies the
+-- expression, once for each index that has it: it must be short.
 do $$
 declare
   c_lane constant text := $lane$
-  (case when delivery = 'at_least_once' and require = '{}' and kind in ('sql', 'shell', 'noop')
-      and share_key is null and prefer is null and slots = 1
-      and (kind <> 'shell' or args #>> '{limits,memory}' is null)
-    then int8send(hashtextextended(kind,
-      hashtextextended(owner, width_bucket(priority, '{-32768,0,1,10,100}'))))
-    else substring(sha256(decode(replace(width_bucket(priority, '{-32768,0,1,10,100}')::text || ' '
-      || length(owner)::text || ' ' || owner || length(kind)::text || ' ' || kind || delivery
-      || require::text
+  (int8send(hashtextextended(kind, hashtextextended(owner,
+      width_bucket(priority, '{-32768,0,1,10,100}') + 100::bigint * slots
+      + case when delivery = 'at_least_once' then 0 else 10 end
+      + case when share_key is null then 0 else 20 end)))
+    || coalesce(substring(sha256(decode(replace(nullif(
+      case when require = '{}' then '' else require::text end
       || coalesce(prefer::text || extract(epoch from coalesce(failover_after, '30 s'))::text, '')
-      || case when share_key is null then '' else ' shared' end
-      || case when slots = 1 then '' else ' slots ' || slots::text end
       || case when kind in ('shell', 'exec') then coalesce(' memory ' || (args #>> '{limits,memory}'), '')
-        else '' end, '\', '\\'), 'escape')), 1, 16) end)$lane$;
+        else '' end, ''), '\', '\\'), 'escape')), 1, 16), ''))$lane$;
   c_shard constant text := '((hashint8extended(id, 0) & 1023)::smallint)';
 begin
   -- Serves: look.sql, the loaders' only question: what is due in the lanes that this node may run and the

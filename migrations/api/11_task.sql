@@ -15,19 +15,15 @@ comment on function pgrab_internal.band(smallint) is
 -- The very expression of task_due_idx: inlined, it finds that index.
 create or replace function pgrab_tool.lane_of(t pgrab_internal.task) returns bytea
 language sql immutable parallel safe
-return case when t.delivery = 'at_least_once' and t.require = '{}' and t.kind in ('sql', 'shell', 'noop')
-    and t.share_key is null and t.prefer is null and t.slots = 1
-    and (t.kind <> 'shell' or t.args #>> '{limits,memory}' is null)
-  then int8send(hashtextextended(t.kind,
-    hashtextextended(t.owner, width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[]))))
-  else substring(sha256(decode(replace(width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[])::text
-    || ' ' || length(t.owner)::text || ' ' || t.owner || length(t.kind)::text || ' ' || t.kind || t.delivery
-    || t.require::text
+return int8send(hashtextextended(t.kind, hashtextextended(t.owner,
+    width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[]) + 100::bigint * t.slots
+    + case when t.delivery = 'at_least_once' then 0 else 10 end
+    + case when t.share_key is null then 0 else 20 end)))
+  || coalesce(substring(sha256(decode(replace(nullif(
+    case when t.require = '{}' then '' else t.require::text end
     || coalesce(t.prefer::text || extract(epoch from coalesce(t.failover_after, '30 s'))::text, '')
-    || case when t.share_key is null then '' else ' shared' end
-    || case when t.slots = 1 then '' else ' slots ' || t.slots::text end
     || case when t.kind in ('shell', 'exec') then coalesce(' memory ' || (t.args #>> '{limits,memory}'), '')
-      else '' end, '\', '\\'), 'escape')), 1, 16) end;
+      else '' end, ''), '\', '\\'), 'escape')), 1, 16), '');
 comment on function pgrab_tool.lane_of(pgrab_internal.task) is
   'Which lane of the due index a task belongs to: all tasks of a lane can be run by the same nodes and are '
   'equally important. Nobody can choose what a task says so that it gets into the lane of other ones.';
