@@ -52,6 +52,14 @@ comment on function pgrab_tool.memory_of(text, jsonb) is
 -- Tells sleeping nodes to look now.  Only a hint: everything works without it, at most `poll` later.  The
 -- payload names shards, so that a look for one task reads one shard.  An empty payload stands for many
 -- shards: look everywhere.
+create or replace function pgrab_internal.ring_out(p_shards smallint[]) returns void
+language sql
+begin atomic
+  select pg_notify('pgrab',
+    case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
+end;
+comment on function pgrab_internal.ring_out(smallint[]) is 'The doorbell: a NOTIFY on channel pgrab.';
+
 -- Whose snapshot stays as it was at the beginning may not see that somebody wants the bell by now.
 create or replace function pgrab_internal.bell_wanted() returns boolean
 language plpgsql set enable_seqscan = off as $$
@@ -68,11 +76,10 @@ create or replace function pgrab_internal.ring(p_shards smallint[]) returns void
 language plpgsql as $$
 begin
   if pgrab_internal.bell_wanted() then
-    perform pg_notify('pgrab',
-      case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
+    perform pgrab_internal.ring_out(p_shards);
   end if;
 end $$;
-comment on function pgrab_internal.ring(smallint[]) is 'The doorbell: a NOTIFY on channel pgrab.';
+comment on function pgrab_internal.ring(smallint[]) is 'The doorbell, if a node wants it.';
 
 -- run_at of a task with a schedule: the one given, or its first fire.
 create or replace function pgrab_internal.plan_first(t pgrab_internal.task, p_given timestamptz)
@@ -603,32 +610,38 @@ end $$;
 comment on function pgrab_internal.bounded(text, text, boolean) is
   'May new tasks of this owner and kind, with a share_key if p_shared, be under a quota, or forbidden?';
 
--- One pass over the rows, because setting out on one costs a single INSERT more than the row does.  Tasks of
--- one lane are asked about together.
+-- One pass over the rows, because setting out on one costs a single INSERT more than the row does; that most
+-- statements have tasks of one lane, which is known, it finds without sorting them into lanes.  Of several,
+-- kind_refuse() and quota_enter() find out themselves whether they are bounded.
 create or replace function pgrab_internal.task_inserted() returns trigger
 language plpgsql as $$
 declare
   v record;
 begin
-  select bool_and(g.plain) as plain, min(g.due_at) as due_at,
-    bool_or((select c.roles or c.quotas from pgrab.cluster c)
-      and pgrab_internal.bounded((g.lane).owner, (g.lane).kind, (g.lane).shared)) as bounded,
-    array_agg(g.lane) filter (where not exists (
-      select from pgrab.lane l where l.owner = (g.lane).owner and l.lane = (g.lane).lane)) as lanes
+  select a.plain, a.due_at,
+    (select c.roles or c.quotas from pgrab.cluster c)
+      and (not a.one_lane or pgrab_internal.bounded(f.owner, f.kind, f.shared)) as bounded,
+    a.one_lane and exists (select from pgrab.lane l where l.owner = f.owner and l.lane = f.lane) as known
   into v
   from (
-    select pgrab_internal.lane(row(n.*)::pgrab_internal.task) as lane, min(n.due_at) as due_at,
-      bool_and(n.schedule is null and n.chain is null and n.batch is null
-        and pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)) as plain
-    from new_task n group by 1) g;
+      select n.owner, n.kind, n.share_key is not null as shared,
+        pgrab_tool.lane_of(row(n.*)::pgrab_internal.task) as lane
+      from new_task n limit 1) f
+    cross join lateral (
+      select min(n.due_at) as due_at,
+        bool_and(pgrab_tool.lane_of(row(n.*)::pgrab_internal.task) = f.lane) as one_lane,
+        bool_and(n.schedule is null and n.chain is null and n.batch is null
+          and pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)) as plain
+      from new_task n) a;
   if not v.plain then
     perform pgrab_internal.insert_check(row(n.*)::pgrab_internal.task) from new_task n
     where not pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)
       and n.jitter = '0' -- others: plan_new()
       and num_nonnulls(n.schedule, n.calendar, n.limit_key, n.parent_id, n.wait_for) = 0;
   end if;
-  if v.lanes is not null then
-    perform pgrab_internal.lanes_add(v.lanes, true);
+  if not v.known then
+    perform pgrab_internal.lanes_add(array_agg(g.lane), true)
+    from (select pgrab_internal.lane(row(n.*)::pgrab_internal.task) as lane from new_task n group by 1) g;
   end if;
   if v.bounded then
     perform pgrab_internal.kind_refuse(n.owner, n.kind) from new_task n group by n.owner, n.kind;
@@ -645,7 +658,7 @@ begin
   end if;
   if v.due_at < now() + interval '20 s' and pgrab_internal.bell_wanted() then
     -- 17 shards are enough to know that there are more than 16
-    perform pgrab_internal.ring(array(
+    perform pgrab_internal.ring_out(array(
       select distinct pgrab.shard(t.id) from new_task t where t.due_at < now() + interval '20 s' limit 17));
   end if;
   if not v.plain then
