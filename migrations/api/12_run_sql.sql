@@ -210,6 +210,38 @@ comment on function pgrab_sql.finish(bigint, bigint, text, bigint, text, boolean
   'For a node: records the success of a run of a task of session_user, in the transaction of the text. '
   'Raises serialization_failure when the run is no longer the node''s own.';
 
+-- Each run of the group has its own proof.
+create or replace function pgrab_sql.finish_runs(
+  p_ids bigint[], p_versions bigint[], p_proofs text[], p_began_us bigint[], p_ended_us bigint[],
+  p_outputs text[], p_truncated boolean[])
+returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  v_incarnations bigint[];
+  v_proven bigint[];
+  v_node_id bigint;
+  v_node text;
+begin
+  select array_agg(distinct t.incarnation), array_agg(t.id), min(t.node_id), min(n.name)
+  into v_incarnations, v_proven, v_node_id, v_node
+  from unnest(p_ids, p_versions, p_proofs) u(id, version, proof)
+    join pgrab.task t on t.id = any (array[u.id]) and t.version = u.version
+    left join pgrab.registration n on n.id = t.node_id
+  where t.status = 'running' and t.owner = session_user
+    and u.proof = pgrab_internal.run_proof(t.incarnation, t.id, t.version);
+  if cardinality(v_proven) is distinct from cardinality(p_ids) or cardinality(v_incarnations) > 1 then
+    perform pgrab_internal.run_lost(u.id) from unnest(p_ids) u(id)
+    where cardinality(v_incarnations) > 1 or u.id <> all (coalesce(v_proven, '{}'));
+  end if;
+  perform pgrab_internal.finish_runs(p_ids, p_versions, v_incarnations[1], p_began_us, p_ended_us,
+    array(select left(o.output, 65536) from unnest(p_outputs) with ordinality o(output, n) order by o.n),
+    p_truncated, v_node_id, v_node);
+end $$;
+comment on function pgrab_sql.finish_runs(
+  bigint[], bigint[], text[], bigint[], bigint[], text[], boolean[]) is
+  'For a node: records the success of several runs of tasks of session_user, in the transaction of their '
+  'texts. Raises serialization_failure when one of them is no longer the node''s own.';
+
 create or replace function pgrab_internal.run_lost(p_id bigint) returns void
 language plpgsql as $$
 begin

@@ -475,3 +475,26 @@ comment on function pgrab_internal.finish_run(
   bigint, bigint, bigint, bigint, text, boolean, bigint, text) is
   'Records the success of one run, in the transaction of its work. Raises serialization_failure when the run '
   'no longer belongs to that incarnation, so that the work is rolled back.';
+
+-- The runs of a group (sql_group of a node) end together, each of them at its own time: all or none.  Times
+-- are microseconds before now.
+create or replace function pgrab_internal.finish_runs(
+  p_ids bigint[], p_versions bigint[], p_incarnation bigint, p_began_us bigint[], p_ended_us bigint[],
+  p_outputs text[], p_truncated boolean[], p_node_id bigint, p_node text)
+returns void
+language plpgsql as $$
+declare
+  v_n constant integer := cardinality(p_ids);
+  v_moved constant pgrab_internal.moved[] := pgrab_internal.finish_many((p_ids, p_versions,
+    array_fill(p_incarnation, array[v_n]), p_began_us, p_ended_us, array_fill('succeeded'::text, array[v_n]),
+    null, p_outputs, p_truncated, null, null, null)::pgrab_internal.outcomes, p_node_id, p_node);
+begin
+  if cardinality(v_moved) < v_n then
+    perform pgrab_internal.run_lost(u.id)
+    from unnest(p_ids) u(id) where u.id not in (select m.id from unnest(v_moved) m);
+  end if;
+end $$;
+comment on function pgrab_internal.finish_runs(
+  bigint[], bigint[], bigint, bigint[], bigint[], text[], boolean[], bigint, text) is
+  'Records the success of several runs, in the transaction of their work. Raises serialization_failure when '
+  'one of them no longer belongs to that incarnation, so that the work of all is rolled back.';

@@ -52,6 +52,7 @@ enum note_what {
 	NOTE_SETTLED, /* starter, finisher: this run is over for good */
 	NOTE_BEGUN,   /* worker: the timeout counts from now */
 	NOTE_IDLE,    /* worker: free again */
+	NOTE_LEFT,    /* worker: a run of its unit that it has not carried out */
 	NOTE_SLOTS,   /* pools: a crew has grown or shrunk */
 	NOTE_GRANT,   /* loader: part of the room it took is not in flight any more */
 	NOTE_COMMAND, /* control, heartbeat, recover */
@@ -112,8 +113,10 @@ struct run_place {
 	int64_t deadline_us;  /* clock_mono_us */
 	int64_t ready_since_us;
 	struct run *unit; /* more runs of the same unit, for the same worker; NULL ends it */
-	bool release;     /* to the starter: hand it back instead of starting it */
-	bool locked;      /* the starter's: another session has the row locked */
+	int64_t
+	    grouped;  /* how many there are in its unit, if these are sql runs that may be one transaction */
+	bool release; /* to the starter: hand it back instead of starting it */
+	bool locked;  /* the starter's: another session has the row locked */
 	bool preemptible; /* it runs, and is counted as one that may give way */
 	bool gives_way;   /* it was told to stop for another */
 	bool goes_first;  /* one was told to stop for it */
@@ -173,6 +176,7 @@ struct run {
 	bool started;      /* status in the database is running */
 	bool instant;      /* its kind never blocks: batches of these, which nobody can stop; by the boss */
 	bool once;         /* at_most_once */
+	bool alone;        /* it was in a group, and left it; by its worker */
 	bool limited;      /* needs a place under a limit before it starts */
 	bool copy;         /* of a run that has gone back to the boss: the finisher frees it */
 

@@ -13,6 +13,7 @@ struct db;
 struct keeper;
 struct bounds_list;
 struct login;
+struct sql_group;
 
 /* How to log in as an owner of sql tasks. */
 struct exec_login {
@@ -49,6 +50,24 @@ extern const struct pgrab_executor exec_exec;
 extern const struct pgrab_executor exec_http;
 extern const struct pgrab_executor exec_notify;
 extern const struct pgrab_executor exec_noop;
+
+/*
+ * Several runs of kind sql in one transaction, so that they share its cost: sql_group.c.  All of one owner
+ * and one incarnation, in the thread of the worker; state: of exec_sql.open().
+ *
+ * add: executes the text of one more.  True: it is done, and what becomes of it is the end's to say; run and
+ * host must last until then.  False: it is not part of the group, nothing of it has happened, and it is to
+ * run by itself.
+ * end: RC_OK: all are recorded as succeeded.  RC_AGAIN: nothing of any has happened, and each is to run by
+ * itself.  RC_UNKNOWN: recovery will find out.
+ */
+struct sql_group *sql_group_begin(void *state, size_t max);
+bool sql_group_add(struct sql_group *g, const struct pgrab_run *run, const struct pgrab_host *host);
+bool sql_group_takes_more(const struct sql_group *g);
+CHECKED enum rc sql_group_end(struct sql_group **g);
+
+/* A text that takes longer than this is taken out of its group. */
+#define SQL_GROUP_US (50 * INT64_C(1000))
 
 struct exec_set;
 

@@ -103,9 +103,8 @@ plain_step(struct sql_work *k, size_t i)
 	    .ctx = k->session};
 }
 
-/* params: of the last one, if it is not plain; array: its parameters. */
-static void
-text_steps(
+void
+sql_text_steps(
     struct sql_work *k, struct db_step *step, const char **params, const char *limit, struct pgarray *array)
 {
 	const struct sql_text *t = &k->text;
@@ -145,18 +144,6 @@ take_steps(
 	return rc;
 }
 
-/* By the answer of settle(): is the session clean for sure?  When an extension is the answer, the names
- * may be gone, too. */
-static bool
-is_clean(struct sql_session *s, const PGresult *settled)
-{
-	const char *left = db_text(settled, 0, 0);
-
-	if (left[0] != '\0')
-		db_forget_names(s->db);
-	return strcmp(left, "extension") != 0;
-}
-
 /* Opens the transaction, checks the fence, runs the text, whose rows go to the session's output, and cleans
  * the session while it is still ours even behind a pooler; *clean_out: surely. */
 static enum rc
@@ -172,10 +159,10 @@ carry_out(struct sql_work *k, bool *clean_out, struct err *err)
 
 	step[0] = (struct db_step){.sql = "begin isolation level read committed"};
 	step[1] = sql_open_step(k, open);
-	text_steps(k, &step[BEFORE], last, NUMBER(OUTBUF_LIMIT), &params);
+	sql_text_steps(k, &step[BEFORE], last, NUMBER(OUTBUF_LIMIT), &params);
 	step[n - 1] = (struct db_step){.sql = sql_text("sql_settle"), .n_params = 1, .params = settle};
 	rc = take_steps(k, step, n, res, &failed, err);
-	*clean_out = rc == RC_OK && is_clean(k->session, res[n - 1]);
+	*clean_out = rc == RC_OK && sql_session_settled(k->session, res[n - 1]);
 	if (rc == RC_OK && step[n - 2].row == NULL)
 		sql_session_print(
 		    k->session, db_text(res[n - 2], 0, 0), (size_t)PQgetlength(res[n - 2], 0, 0));
@@ -320,15 +307,23 @@ sql_run_on_session(struct sql_work *k)
 		db_disconnect(k->session->db);
 }
 
+void
+sql_work_make(struct sql_work *k, struct sql_worker *w, const struct pgrab_run *run,
+    const struct pgrab_host *host, struct pgrab_result *result)
+{
+	*k = (struct sql_work){.worker = w, .run = run, .host = host, .result = result, .closes = true};
+	snprintf(k->id, sizeof k->id, "%" PRId64, run->task_id);
+	snprintf(k->version, sizeof k->version, "%" PRId64, run->version);
+	snprintf(k->incarnation, sizeof k->incarnation, "%" PRId64, run->incarnation);
+}
+
 static void
 sql_run(void *self, const struct pgrab_run *run, const struct pgrab_host *host, struct pgrab_result *result)
 {
 	struct sql_worker *w = self;
-	struct sql_work k = {.worker = w, .run = run, .host = host, .result = result, .closes = true};
+	struct sql_work k;
 
-	snprintf(k.id, sizeof k.id, "%" PRId64, run->task_id);
-	snprintf(k.version, sizeof k.version, "%" PRId64, run->version);
-	snprintf(k.incarnation, sizeof k.incarnation, "%" PRId64, run->incarnation);
+	sql_work_make(&k, w, run, host, result);
 	k.session = sql_session_of(&w->sessions, run->owner, run->incarnation);
 	if (sql_has_steps(run))
 		sql_run_steps(&k);

@@ -1,6 +1,6 @@
-/* The inside of kind sql, for its own files only: sql.c (a task in a transaction), sql_alone.c (one outside),
- * sql_steps.c (one in several), sql_lost.c (whose connection was lost), sql_session.c (connections) and
- * sql_text.c (the text of a task). */
+/* The inside of kind sql, for its own files only: sql.c (a task in a transaction), sql_group.c (several in
+ * one), sql_alone.c (one outside), sql_steps.c (one in several), sql_lost.c (whose connection was lost),
+ * sql_session.c (connections) and sql_text.c (the text of a task). */
 #pragma once
 
 #include <stdbool.h>
@@ -72,6 +72,9 @@ struct sql_session *sql_session_of(struct sql_sessions *all, const char *owner, 
 /* Connected, and checked to be the owner's.  Not RC_OK: nothing was executed. */
 CHECKED enum rc sql_session_ready(struct sql_session *s, struct err *err);
 
+/* From now on it prints for this run; out: borrowed, NULL: nobody reads it. */
+void sql_session_turn(struct sql_session *s, struct outbuf *out, const struct pgrab_host *host);
+
 /* What the run prints: for its finish, and for those who watch it. */
 void sql_session_print(struct sql_session *s, const char *text, size_t len);
 /* A row of it: columns separated by |.  ctx: the session. */
@@ -79,6 +82,10 @@ void sql_session_row(void *ctx, const PGresult *res);
 
 /* A row that is not printed. */
 void sql_session_drop_row(void *ctx, const PGresult *res);
+
+/* By the answer of sql_settle: is it clean for sure?  When an extension is the answer, the names may be gone,
+ * too. */
+bool sql_session_settled(struct sql_session *s, const PGresult *settled);
 
 /* Leaves the session as new, or drops the connection. */
 void sql_session_clean(struct sql_session *s);
@@ -113,6 +120,14 @@ struct sql_work {
 	const char *output;      /* of the run, NULL: what this transaction prints */
 	bool committed;          /* it was */
 };
+
+/* One that is a single transaction, until it is said otherwise; without its session and text. */
+void sql_work_make(struct sql_work *k, struct sql_worker *w, const struct pgrab_run *run,
+    const struct pgrab_host *host, struct pgrab_result *result);
+
+/* The statements of its text.  params: of the last one, if it is not plain; array: its parameters. */
+void sql_text_steps(
+    struct sql_work *k, struct db_step *step, const char **params, const char *limit, struct pgarray *array);
 
 /* The check of the fence before the work; params: its parameters, which name the run. */
 struct db_step sql_open_step(const struct sql_work *k, const char *params[4]);

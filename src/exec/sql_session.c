@@ -94,6 +94,14 @@ sql_session_of(struct sql_sessions *all, const char *owner, int64_t incarnation)
 }
 
 void
+sql_session_turn(struct sql_session *s, struct outbuf *out, const struct pgrab_host *host)
+{
+	s->out = out;
+	s->host = host;
+	s->rows = false;
+}
+
+void
 sql_session_print(struct sql_session *s, const char *text, size_t len)
 {
 	outbuf_add(s->out, text, len);
@@ -215,6 +223,16 @@ sql_session_ready(struct sql_session *s, struct err *err)
 	snprintf(s->pid, sizeof s->pid, "%" PRId64, login.pid);
 	snprintf(s->since, sizeof s->since, "%s", login.since);
 	return RC_OK;
+}
+
+bool
+sql_session_settled(struct sql_session *s, const PGresult *settled)
+{
+	const char *left = db_text(settled, 0, 0);
+
+	if (left[0] != '\0')
+		db_forget_names(s->db);
+	return strcmp(left, "extension") != 0;
 }
 
 void

@@ -110,7 +110,8 @@ struct node {
 	/* channels.  What may be in them is bounded by the room the boss grants. */
 	struct boss *boss;
 	struct mailbox *start_queue; /* boss -> starter */
-	/* starter, boss -> workers: one message is one unit, a run or a chain of instant runs (place.unit) */
+	/* starter, boss -> workers: one message is one unit, a run or a chain (place.unit): of instant runs,
+	 * or of sql runs that may be one transaction */
 	struct mailbox *run_queue;
 	struct handlers *handlers;    /* starter -> pools of handler processes; NULL: there are none */
 	struct http_crew *http_crew;  /* starter -> the thread of kind http; NULL: it is not run here */

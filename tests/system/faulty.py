@@ -24,7 +24,7 @@ def proxy(db):
     made.close()
 
 
-FINISH = "execute on function pgrab_internal.finish, pgrab_internal.finish_run"
+FINISH = "execute on function pgrab_internal.finish, pgrab_internal.finish_run, pgrab_internal.finish_runs"
 
 
 def as_role(db, name):

@@ -259,6 +259,25 @@ def test_a_deferred_trigger_that_fires_at_commit_leaves_nothing_to_the_next_run(
     assert output(db, alice, left) == before
 
 
+def test_texts_of_one_owner_are_one_transaction_and_those_of_two_never(db, nodes, config, alice, roles):
+    bob = roles("bob")
+    nodes.start("n1", workers=2, sql_group=20, config=config(login(db, alice, bob)))
+    for owner in alice, bob:
+        with db.connect(user=owner) as conn:
+            conn.execute(f"create table {owner}.eff (n int, who name default session_user, x xid8 default pg_current_xact_id())")
+            conn.execute("insert into pgrab.task (command) select format('insert into %I.eff values (%s); select %s', current_user, n, n) from generate_series(1, 300) n")
+    wait_until(lambda: not db.query("select from pgrab.task"), 30, "all to be done")
+    effects = []
+    for owner in alice, bob:
+        with db.connect(user=owner) as conn:
+            effects.append(conn.execute(f"select n, who, x from {owner}.eff").fetchall())
+    for owner, rows in zip((alice, bob), effects):
+        assert sorted(row[0] for row in rows) == list(range(1, 301)) and {row[1] for row in rows} == {owner}
+        assert len({row[2] for row in rows}) < 250
+        assert db.one("select count(distinct output) from pgrab.run where owner = %s and outcome = 'succeeded' and attempt = 1", owner) == 300
+    assert not {row[2] for row in effects[0]} & {row[2] for row in effects[1]}
+
+
 # --------------------------------------------------------------------------------------------------- what can be lost
 @pytest.mark.parametrize("cut", ["after the finish was sent", "before", "in silence"])
 def test_a_lost_connection_of_an_owner_leaves_one_effect(db, nodes, config, alice, cut):

@@ -241,6 +241,117 @@ what_its_claim_has_started_goes_to_a_worker_and_can_be_stopped(void **unused)
 	parts_end(&p);
 }
 
+static struct run *
+give_text(const char *owner)
+{
+	struct run *r = new_run(clock_mono_us());
+
+	r->started = true;
+	free(r->task.kind);
+	r->task.kind = xstrdup("sql");
+	r->task.owner = xstrdup(owner);
+	r->task.timeout_us = 60 * US_PER_S;
+	boss_give(p.n.boss, r, (struct room){0});
+	return r;
+}
+
+/* As many as are in the unit, which ends with the worker free: `left` of them were not carried out. */
+static int64_t
+work_off(struct run *first, int64_t left, bool alone)
+{
+	struct run *back = NULL, *done = NULL, *next;
+	int64_t n = 0;
+
+	for (struct run *r = first; r != NULL; r = next, n++) {
+		next = r->place.unit;
+		r->begun_us = clock_mono_us();
+		boss_begun(p.n.boss, r);
+		r->alone = n < left && alone;
+		if (n < left)
+			back = run_chain(r, back);
+		else
+			done = run_chain(r, done);
+	}
+	boss_idle_again(p.n.boss, first, back);
+	boss_settled(p.n.boss, done);
+	parts_boss(&p);
+	return n;
+}
+
+static void
+sql_runs_that_wait_in_a_row_go_to_one_worker(void **unused)
+{
+	begin();
+	p.set.sql_group = p.n.boss->group_max = 4;
+	struct run *first[4], *r;
+
+	for (size_t i = 0; i < 4; i++)
+		give_text("a"); /* all workers are taken, by one each */
+	parts_boss(&p);
+	for (size_t i = 0; i < 4; i++) {
+		first[i] = pop(p.n.run_queue);
+		assert_null(first[i]->place.unit);
+	}
+	for (size_t i = 0; i < 6; i++)
+		give_text("a");
+	give_text("b");
+	parts_boss(&p);
+	assert_null(pop(p.n.run_queue));
+	assert_int_equal(work_off(first[0], 0, false), 1);
+	r = pop(p.n.run_queue);
+	assert_int_equal(work_off(r, 0, false), 4);
+	r = pop(p.n.run_queue); /* what is left of this owner's */
+	assert_int_equal(work_off(r, 0, false), 2);
+	r = pop(p.n.run_queue);
+	assert_string_equal(r->task.owner, "b");
+	assert_int_equal(work_off(r, 0, false), 1);
+	assert_int_equal(p.n.boss->crew[0].idle, 1);
+	assert_int_equal(p.n.boss->crew[0].out, 3);
+	for (size_t i = 1; i < 4; i++)
+		assert_int_equal(work_off(first[i], 0, false), 1);
+	assert_int_equal(p.n.boss->crew[0].out, 0);
+	assert_int_equal(p.n.boss->n_in_hand, 0);
+	parts_end(&p);
+}
+
+static void
+what_leaves_its_group_goes_to_a_worker_by_itself_or_ends_with_a_cancel(void **unused)
+{
+	begin();
+	p.set.sql_group = p.n.boss->group_max = 4;
+	struct run *busy[4], *r, *cancelled;
+
+	for (size_t i = 0; i < 4; i++)
+		give_text("a");
+	parts_boss(&p);
+	for (size_t i = 0; i < 4; i++)
+		busy[i] = pop(p.n.run_queue);
+	for (size_t i = 0; i < 4; i++)
+		give_text("a");
+	parts_boss(&p);
+	(void)work_off(busy[0], 0, false);
+	r = pop(p.n.run_queue);
+	cancelled = r->place.unit;
+	boss_cancel(p.n.boss, cancelled->id, cancelled->version);
+	parts_boss(&p);
+	assert_int_equal(work_off(r, 3, true), 4); /* the first three */
+	assert_int_equal(p.n.boss->group_max, 1);
+	assert_ptr_equal(pop(p.n.finish_queue), cancelled);
+	assert_int_equal(cancelled->end.outcome, OUTCOME_CANCELLED);
+	boss_settled(p.n.boss, run_chain(cancelled, NULL));
+	assert_ptr_equal(pop(p.n.run_queue), r);
+	assert_int_equal(work_off(r, 0, false), 1);
+	r = pop(p.n.run_queue);
+	assert_true(r->alone);
+	assert_int_equal(work_off(r, 0, false), 1);
+	for (size_t i = 1; i < 4; i++)
+		(void)work_off(busy[i], 0, false);
+	assert_int_equal(p.n.boss->crew[0].idle, 4);
+	assert_int_equal(p.n.boss->n_in_hand, 0);
+	assert_int_equal(p.n.boss->group_max, 4);
+	parts_end(&p);
+}
+
 static void
 the_starter_gets_what_its_claim_has_started_only_for_its_secrets(void **unused)
 {
@@ -790,6 +901,8 @@ main(void)
 	    cmocka_unit_test(when_many_end_in_a_moment_there_is_room_for_many_or_for_none),
 	    cmocka_unit_test(a_due_task_that_finds_no_worker_goes_back_after_steal_after),
 	    cmocka_unit_test(what_its_claim_has_started_goes_to_a_worker_and_can_be_stopped),
+	    cmocka_unit_test(sql_runs_that_wait_in_a_row_go_to_one_worker),
+	    cmocka_unit_test(what_leaves_its_group_goes_to_a_worker_by_itself_or_ends_with_a_cancel),
 	    cmocka_unit_test(the_starter_gets_what_its_claim_has_started_only_for_its_secrets),
 	    cmocka_unit_test(what_is_started_and_finds_no_worker_goes_back_at_no_attempt),
 	    cmocka_unit_test(what_is_started_and_waits_ends_with_a_cancel_and_goes_back_with_a_drain),

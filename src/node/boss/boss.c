@@ -143,10 +143,12 @@ handle(struct boss *b, struct mail *m, int64_t now)
 	case NOTE_IDLE:
 		boss_free(b, note->run);
 		b->crew[note->run->crew].freed_now += note->run->need.slots;
+		boss_group_over(b, note->run, now);
 		boss_gave_way(b, note->run);
 		if (note->run->place.deadline_slot != HEAP_NONE)
 			heap_remove(b->timeouts, note->run->place.deadline_slot);
 		break;
+	case NOTE_LEFT: boss_left_group(b, note->run, now); break;
 	case NOTE_SLOTS: change_slots(b, (struct slots *)note); break;
 	case NOTE_GRANT: granted_back(b, (struct grant *)note); break;
 	case NOTE_COMMAND: obey(b, (struct command *)note); break;
@@ -224,6 +226,7 @@ boss_create(struct node *n)
 	b->crew[0].slots = b->crew[0].idle = atomic_load(&n->workers);
 	atomic_store(&n->slots[0], b->crew[0].slots);
 	b->next_preempt_us = CLOCK_NEVER;
+	b->group_max = n->set->sql_group;
 	b->room = (struct room){.ready = {b->crew[0].slots},
 	    .timed = TIMED_MAX,
 	    .begins = b->crew[0].slots,

@@ -49,6 +49,8 @@ void boss_on_busy(struct boss *b, void (*tell)(void *ctx), void *ctx);
  * free again; first is the first run of its unit.  Call it before the run is handed to the finisher. */
 void boss_begun(struct boss *b, struct run *r);
 void boss_idle(struct boss *b, struct run *first);
+/* The same; left: a chain of runs of the unit that the worker has not carried out, and gives back. */
+void boss_idle_again(struct boss *b, struct run *first, struct run *left);
 
 /* From the pools: this crew can carry out that many more runs at once, or fewer. */
 void boss_slots(struct boss *b, size_t crew, int64_t more);

@@ -85,6 +85,15 @@ boss_idle(struct boss *b, struct run *first)
 }
 
 void
+boss_idle_again(struct boss *b, struct run *first, struct run *left)
+{
+	for (struct run *r = left; r != NULL; r = run_next(r))
+		r->note.what = NOTE_LEFT;
+	first->idle.mail.next = left == NULL ? NULL : &left->note.mail;
+	mailbox_push_chain(b->inbox, &first->idle.mail);
+}
+
+void
 boss_notes(struct boss *b, struct mail *chain)
 {
 	if (chain != NULL)

@@ -1,6 +1,6 @@
 /* The inside of the boss: boss.c is the thread, queue.c what waits, back.c what is handed back, stop.c what
- * is to stop, room.c what may be claimed, busy.c who may help, preempt.c who gives way, mail.c what other
- * threads call. */
+ * is to stop, group.c which sql runs go together, room.c what may be claimed, busy.c who may help, preempt.c
+ * who gives way, mail.c what other threads call. */
 #pragma once
 
 #include <pthread.h>
@@ -99,6 +99,8 @@ struct boss {
 	int64_t next_busy_us;  /* not said again before */
 	int64_t next_preempt_us;
 	int64_t lease_over_us; /* the last lease whose end was seen, by its lease_until */
+	int64_t text_us;       /* what sql runs that may be grouped take of late, each */
+	int64_t group_max;     /* how many sql runs are handed to a worker at once */
 	bool draining;
 	enum pgrab_stop stopping;
 };
@@ -125,6 +127,18 @@ void boss_forget(struct boss *b, struct run *r);  /* and frees it; it is in no h
 int64_t boss_ahead(const struct crew *c);
 void boss_go_out(struct boss *b, struct run *r);     /* it is handed on */
 void boss_free(struct boss *b, const struct run *r); /* what it took is idle again */
+
+void boss_queue_ready(struct boss *b, struct run *r, int64_t now); /* it waits for a worker */
+struct run *boss_pop_ready(struct boss *b, struct heap *from);
+void boss_open_stop(struct boss *b, struct run *r); /* how it is told to stop; fd -1: out of descriptors */
+/* A started run that is out and that no worker has. */
+void boss_end_unbegun(struct boss *b, struct run *r, enum pgrab_stop why);
+
+/* group.c */
+/* Adds to a unit of one run what waits behind it and may be one transaction with it. */
+void boss_group(struct boss *b, struct run *first, struct heap *from);
+void boss_group_over(struct boss *b, const struct run *first, int64_t now); /* its worker is free again */
+void boss_left_group(struct boss *b, struct run *r, int64_t now);           /* not carried out */
 
 /* back.c */
 void boss_refused(struct boss *b, const struct run *r); /* by the starter */

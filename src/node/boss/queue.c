@@ -82,8 +82,8 @@ count_ready(struct boss *b, const struct run *r, int more)
 	b->memory_waiting += more * r->need.memory;
 }
 
-static void
-queue_ready(struct boss *b, struct run *r, int64_t now)
+void
+boss_queue_ready(struct boss *b, struct run *r, int64_t now)
 {
 	r->place.phase = RUN_READY;
 	r->place.ready_since_us = now;
@@ -133,8 +133,8 @@ boss_may_return(const struct run *r)
 }
 
 /* The finisher writes it, under its fence. */
-static void
-end_unbegun(struct boss *b, struct run *r, enum pgrab_stop why)
+void
+boss_end_unbegun(struct boss *b, struct run *r, enum pgrab_stop why)
 {
 	struct pgrab_result none = {.size = sizeof none, .not_started = why == PGRAB_STOP_NONE};
 
@@ -153,16 +153,18 @@ boss_unbegun(struct boss *b, struct run *r, enum pgrab_stop why)
 	ASSERT_MINE(&b->only);
 	boss_unqueue(b, r);
 	boss_go_out(b, r);
-	end_unbegun(b, r, why);
+	boss_end_unbegun(b, r, why);
 }
 
 /* The descriptor by which it is told to stop: its own, or that of its pool's thread, which looks at
  * all of them. */
-static void
-open_stop(struct node *n, struct run *r)
+void
+boss_open_stop(struct boss *b, struct run *r)
 {
+	if (r->stop.fd >= 0) /* since it was in a group */
+		return;
 	r->stop.lent = r->crew > 0;
-	r->stop.fd = r->stop.lent ? crews_wake_fd(n, r->crew) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r->stop.fd = r->stop.lent ? crews_wake_fd(b->node, r->crew) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 /* Started with its claim: its room was free, see room.c.  A pool that has lost its processes
@@ -170,7 +172,7 @@ open_stop(struct node *n, struct run *r)
 static void
 hand_to_pool(struct boss *b, struct run *r)
 {
-	open_stop(b->node, r);
+	boss_open_stop(b, r);
 	boss_go_out(b, r);
 	occupy(b, r);
 	crews_take(b->node, r);
@@ -201,7 +203,7 @@ boss_take(struct boss *b, struct run *r, int64_t now)
 		return;
 	}
 	if (r->due_mono_us - LEAD_US <= now) {
-		queue_ready(b, r, now);
+		boss_queue_ready(b, r, now);
 	} else {
 		r->place.phase = RUN_DELAYED;
 		heap_push(b->delayed, r);
@@ -217,12 +219,12 @@ boss_ripen(struct boss *b, int64_t now)
 
 	while ((r = heap_min(b->delayed)) != NULL && r->due_mono_us - LEAD_US <= now) {
 		heap_pop(b->delayed);
-		queue_ready(b, r, now);
+		boss_queue_ready(b, r, now);
 	}
 }
 
-static struct run *
-pop_ready(struct boss *b, struct heap *from)
+struct run *
+boss_pop_ready(struct boss *b, struct heap *from)
 {
 	struct run *r = heap_pop(from);
 
@@ -235,7 +237,7 @@ pop_ready(struct boss *b, struct heap *from)
 static struct run *
 pop_unit(struct boss *b, struct heap *from)
 {
-	struct run *first = pop_ready(b, from), *last = first;
+	struct run *first = boss_pop_ready(b, from), *last = first;
 	unsigned n = 1;
 
 	first->place.unit = NULL;
@@ -244,12 +246,13 @@ pop_unit(struct boss *b, struct heap *from)
 
 		if (r == NULL || !r->started || !r->instant)
 			break;
-		pop_ready(b, from);
+		boss_pop_ready(b, from);
 		r->place.unit = NULL;
 		last->place.unit = r;
 		last = r;
 		n++;
 	}
+	boss_group(b, first, from);
 	return first;
 }
 
@@ -324,11 +327,11 @@ dispatch(struct boss *b, struct run *r)
 	struct node *n = b->node;
 
 	if (!(r->started && r->instant))
-		open_stop(n, r);
+		boss_open_stop(b, r);
 	if (r->stop.fd < 0 && !r->instant) { /* out of descriptors: hand it back */
 		r->place.release = true;
 		if (r->started)
-			end_unbegun(b, r, PGRAB_STOP_NONE);
+			boss_end_unbegun(b, r, PGRAB_STOP_NONE);
 		else
 			mailbox_push(n->start_queue, &r->note.mail);
 		return;

@@ -54,24 +54,26 @@ waiting(struct boss *b, const struct crew *c)
 	return c->waiting - (kept == NULL ? 0 : kept->need.slots);
 }
 
-static int64_t
-worker_room(struct boss *b)
-{
-	const struct crew *c = &b->crew[0];
-	int64_t taken = c->out + waiting(b, c);
-	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked);
-
-	/* Which crew these belong to is not known, and few nodes have pools.  Bounded all the same. */
-	taken -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
-	return c->slots + c->burst - taken;
-}
-
 /* A claim may start no more than the crew begins at once: what is idle of it, and what it frees in one
  * window, half of which is about the time that the next claim takes.  A crew without slots begins nothing. */
 static int64_t
 begins(struct boss *b, const struct crew *c)
 {
 	return c->slots <= 0 ? 0 : c->idle + boss_ahead(c) - waiting(b, c);
+}
+
+/* Only what its claim starts can be in a group (group.c), so with groups no claim is larger than that. */
+static int64_t
+worker_room(struct boss *b)
+{
+	const struct crew *c = &b->crew[0];
+	int64_t taken = c->out + waiting(b, c);
+	int64_t ends_locked = (int64_t)atomic_load(&b->ends_locked), room;
+
+	/* Which crew these belong to is not known, and few nodes have pools.  Bounded all the same. */
+	taken -= ends_locked < BURST_MAX ? ends_locked : BURST_MAX;
+	room = c->slots + c->burst - taken;
+	return b->node->set->sql_group <= 1 || begins(b, c) > room ? room : begins(b, c);
 }
 
 /* A pool's tasks are started with their claim.  Nor does it get more than can be recorded as quickly as it
@@ -160,6 +162,8 @@ boss_publish_room(struct boss *b, int64_t now)
 	room.timed -= b->taken.timed;
 	b->room.timed = room.timed > 0 ? room.timed : 0;
 	b->room.begins = begins(b, &b->crew[0]) - b->taken.begins;
+	if (b->node->set->sql_group > 1) /* see worker_room(): what loaders have taken differs */
+		b->room.ready[0] = greater(0, lesser(b->room.ready[0], b->room.begins), INT64_MAX);
 	b->in_hand_shown = b->n_in_hand;
 	if (b->n_in_hand == 0)
 		say_empty(b);

@@ -13,6 +13,7 @@
 #include "node/batch.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
+#include "node/runs/group.h"
 #include "node/runs/hosting.h"
 #include "node/runs/live.h"
 #include "node/runs/outcome.h"
@@ -51,21 +52,31 @@ is_plugin(const struct pgrab_executor *ex)
 	return true;
 }
 
+/* NULL: it cannot be run here, the result says why; or it needs none. */
+static void *
+open_state(struct worker *w, const struct pgrab_executor *ex, struct pgrab_result *res)
+{
+	size_t i = executor_index(w->node->execs, ex);
+
+	if (w->state[i] == NULL && ex->open != NULL)
+		w->state[i] =
+		    ex->open(is_plugin(ex) ? NULL : &w->node->exec_env, res->error, sizeof res->error);
+	return w->state[i];
+}
+
 static void
 execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 {
 	struct hosting h;
 	struct live live = {0};
 	struct pgrab_result res = {.size = sizeof res};
-	size_t i = executor_index(w->node->execs, ex);
+	void *state;
 
 	hosting_make(&h, w->node, r, &live);
 	live_begin(&live, r->stop.fd >= 0 ? &w->node->lives : NULL, r);
-	if (w->state[i] == NULL && ex->open != NULL)
-		w->state[i] =
-		    ex->open(is_plugin(ex) ? NULL : &w->node->exec_env, res.error, sizeof res.error);
-	if (w->state[i] != NULL || ex->open == NULL)
-		ex->run(w->state[i], &h.view, &h.host, &res);
+	state = open_state(w, ex, &res);
+	if (state != NULL || ex->open == NULL)
+		ex->run(state, &h.view, &h.host, &res);
 	r->end.at_us = clock_mono_us();
 	r->end.output = live_end(&live, &r->end.output_truncated, &r->end.cost.output_bytes);
 	outcome_take(r, h.host.stop(&h), &res);
@@ -135,6 +146,12 @@ work(struct worker *w, struct run *first)
 {
 	int64_t ended = 0;
 
+	if (first->place.grouped > 1) {
+		struct pgrab_result ignored = {.size = sizeof ignored};
+
+		group_work(w->node, open_state(w, &exec_sql, &ignored), first);
+		return;
+	}
 	for (struct run *r = first; r != NULL; r = r->place.unit, ended++) {
 		carry_out(w, r);
 		r->note.mail.next = r->place.unit == NULL ? NULL : &r->place.unit->note.mail;

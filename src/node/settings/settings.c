@@ -51,6 +51,10 @@ const struct option_key settings_keys[] = {
     {"workers", 'w', OPTION_INT, FIELD(workers), "N",
 	"runs at once; those of http and of handlers are not counted. A task may take several (slots)", "8",
 	1, 1024},
+    {"sql_group", 0, OPTION_INT, FIELD(sql_group), "N",
+	"up to so many short sql runs of one owner, when they wait in a row, are one transaction; 1: each is "
+	"one by itself",
+	"1", 1, 50},
     {"memory", 0, OPTION_TEXT, FIELD(memory), "SIZE",
 	"what args.limits.memory of all runs may come to together, such as 8GB; default: it is not counted"},
     {"loaders", 0, OPTION_INT, FIELD(loaders), "N", "threads that look for tasks", "1", 1, 16},

@@ -50,6 +50,7 @@ struct settings {
 	int64_t lookahead_us, poll_us;
 	int64_t heartbeat_us, fence_after_us, dead_after_us, kill_grace_us;
 	int64_t steal_after_us;
+	int64_t sql_group;        /* 1: each sql run is a transaction of its own */
 	int64_t preempt_after_us; /* 0: nothing is stopped for something else */
 	char *allow;
 	char *executors;                     /* paths of .so files, comma-separated */
