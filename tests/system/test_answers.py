@@ -155,6 +155,7 @@ def test_an_answer_may_be_quicker_than_the_node(db, nodes, receiver, door):
     node = nodes.start(allow="http", callback_url=door.url)
     task = add(db, receiver)
     run = db.wait_run(task)
+    wait_until(lambda: said, 10, "the receiver to have the answer to its answer")
     assert (run.outcome, run.output, said) == ("succeeded", "quick", [(200, {"status": "succeeded"})])
     db.wait("select running = 0 and in_hand = 0 from pgrab.node")
     assert len(db.runs(task)) == 1 and "stale_finish" not in node.log()
