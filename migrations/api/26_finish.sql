@@ -253,7 +253,8 @@ begin
     b := pgrab_internal.finish_waits(b);
   end if;
   with e as materialized (
-    select t.id, t.version, t.fires, t.ends_at, o.outcome, a.again, f.n, f.retry_us, t.chain,
+    select t.id, t.version, t.fires, t.ends_at, t.schedule is null as once, o.outcome, a.again, f.n,
+      f.retry_us, t.chain,
       case when t.run_at > t.fire_at and t.chain is null then t.run_at end as moved, -- while it ran
       t.attempt - u.uncounted::int as attempt,
       case when o.outcome = 'not_started'
@@ -300,7 +301,8 @@ begin
       cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters, q.calendars, q.closes) n)
   select array_agg(case
     when e.outcome = 'not_started' then pgrab_internal.move_to(e.id, e.version, 'unstart',
-      p_due_at => e.due_at, p_attempt => e.attempt - 1)
+      p_fire_at => case when e.once then e.moved end, p_due_at => greatest(e.due_at,
+      case when e.once then e.moved end), p_attempt => e.attempt - 1) -- an edit made it another fire
     when e.outcome = 'waited' and e.moved is null then pgrab_internal.move_to(e.id, e.version,
       case when e.retry_us = -1 then 'retry' else 'suspend' end, p_due_at => clock_timestamp(),
       p_attempt => e.attempt - 1, p_settled => true, p_run => e.run,

@@ -2,7 +2,7 @@
 -- waits for its next attempt.
 begin;
 \ir nodes.inc
-select plan(30);
+select plan(32);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at, kinds) values
@@ -106,6 +106,15 @@ select is(pg_temp.row_of('upsert'), null, 'other edits bring no run');
 select is((select r.definition from pgrab.run r where r.name = 'upsert' and r.ended is not null),
   '{"key": "refresh", "command": "refresh 3"}'::jsonb,
   'nor do they change what is on record of the last one');
+
+insert into pgrab.task (name, command) values ('unbegun', 'select 1');
+select pg_temp.starts('unbegun');
+update pgrab.task set command = 'select 2' where name = 'unbegun';
+select pg_temp.ends('unbegun', 'not_started');
+select is(pg_temp.row_of('unbegun'), 'scheduled select 2 t, attempt 0', 'not begun, it begins as it is now');
+select pg_temp.starts('unbegun');
+select pg_temp.ends('unbegun');
+select is(pg_temp.row_of('unbegun'), null, 'and runs once');
 
 insert into pgrab.task (name, command, schedule, max_runs) values ('last', 'select 1', '@every 1h', 2);
 select pg_temp.starts('last');
