@@ -329,15 +329,18 @@ def test_operators_say_when_and_never_what(roles):
 
 @pytest.mark.deadline(60)
 def test_who_sees_only_its_own_reads_nothing_of_others(roles):
-    """Conditions on the due index would show what row security hides, so PostgreSQL would read all tasks instead."""
+    """Conditions on the due index would show what row security hides, so PostgreSQL would read all tasks instead.  Asked twice, because the
+    first time a connection reads the catalog, too."""
     roles.ask("bob", "insert into pgrab.task (kind, source) select 'noop', 'many' from generate_series(1, 20000)")
     roles.ask("boss", "delete from pgrab.task where owner like '%alice'")
     task = insert(roles, "alice", kind="noop")
     roles.ask("boss", "analyze pgrab.task")
-    for what in ("id from pgrab.due", "id from pgrab_tool.due_first(now(), '{scheduled}', 10)", "k from pgrab_tool.of_kind('noop') k"):
-        assert roles.ask("alice", f"select {what}") == [(task,)]
-        plan = roles.ask("alice", f"explain (analyze, buffers, format json) select {what}")[0][0][0]["Plan"]
-        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 1000, what
+    with psycopg.connect(roles.dsn("alice"), autocommit=True) as alice:
+        for what in ("id from pgrab.due", "id from pgrab_tool.due_first(now(), '{scheduled}', 10)", "k from pgrab_tool.of_kind('noop') k"):
+            what = in_schema(what, roles.db.schema)
+            assert alice.execute(f"select {what}").fetchall() == [(task,)]
+            plan = alice.execute(f"explain (analyze, buffers, format json) select {what}").fetchone()[0][0]["Plan"]
+            assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 100, what
     roles.ask("boss", "delete from pgrab.task where source = 'many'")
 
 
