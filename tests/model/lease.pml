@@ -60,9 +60,9 @@ end:	do
 		fi
 	:: d_step { !fenced && lease == 0 -> fenced = true }
 	:: d_step { !dead && !fenced -> dead = true }
-	/* A run begins; the clock is asked for the lease, not the thread that will notice its end. */
+	/* A run begins; it asks the clock whether there is a lease, and not the thread that notices its end. */
 	:: d_step { lease > 0 && !dead && !child ->
-		assert(!down); /* PROMISE: who acts has not been declared dead */
+		assert(!down); /* PROMISE: a node that acts has not been declared dead */
 		child = true; over = 0 }
 	:: d_step { child && lease > 0 && !dead -> child = false }
 	od
@@ -83,7 +83,7 @@ end:	do
 	:: d_step { silent == DEAD_AFTER && !down && !news -> /* the number of the beat that was read is still the last */
 #endif
 		down = true;
-		assert(lease == 0 || dead); /* PROMISE: who is declared dead has no lease */
+		assert(lease == 0 || dead); /* PROMISE: a node that is declared dead has no lease */
 		assert(!child);             /* PROMISE: and nothing runs there any more */
 	}
 	od
@@ -92,5 +92,5 @@ end:	do
 /* When nothing can happen any more. */
 active proctype rest() {
 	timeout;
-	assert(down) /* PROMISE: who does not beat is declared dead */
+	assert(down) /* PROMISE: a node that does not beat is declared dead */
 }

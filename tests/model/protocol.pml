@@ -6,9 +6,9 @@
  * atomic as their statements.  A statement may take any time; its answer may be lost, and then it was executed, or is not,
  * or will be later.  A frozen process is nothing special: each may rest between any two of its steps.
  *
- * Of time only one thing is taken from lease.pml, where it is shown: who is declared dead has lost its lease, and nothing
- * runs there any more.  Left out are lanes, limits, chains, schedules and priorities: they decide which task is claimed,
- * and what follows its end, not who may change the row.
+ * One thing about time is taken from lease.pml, where it is shown: a node that is declared dead has lost its lease, and
+ * nothing runs there any more.  Left out are lanes, limits, chains, schedules and priorities: they decide which task is
+ * claimed, and what follows its end, not who may change the row.
  *
  * -D ONCE: delivery is at_most_once.  -D SQL: a run is a transaction of the database, not a child of the keeper.
  */
@@ -348,6 +348,9 @@ active proctype rest() {
 	timeout;
 	assert(IS_OVER);                                   /* PROMISE: a task is done, parked or cancelled in the end */
 	assert(!hold[1] && !hold[2] && !hold[3]);          /* PROMISE: nothing is held for ever */
+#if INCARNATIONS > 3
+	assert(!hold[4]);
+#endif
 	assert(!child[0] && !child[1]);                    /* PROMISE: nothing runs for ever */
 	assert((status == done) == (effects == 1));        /* PROMISE: and is done exactly when its effect is there */
 	assert(!told || status == cancelled)               /* PROMISE: what a person was told stays true */

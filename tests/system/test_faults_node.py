@@ -79,7 +79,7 @@ def test_a_node_whose_sql_run_cannot_be_asked_for_is_fenced_and_goes_on(db, node
     defaults = dict.fromkeys(("heartbeat", "fence_after", "dead_after", "kill_grace"))
     node = nodes.start("n1", dsn=proxy.dsn, **defaults)
     task = db.add(command="select pg_sleep(60)")
-    db.wait("select exists (select from pg_stat_activity where wait_event = 'PgSleep' and application_name like 'pgrab sql %%')")
+    db.wait("select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep')")
     proxy.silent = True
     node.wait_log("event=waiting for=lease", timeout=40)
     proxy.silent = False
