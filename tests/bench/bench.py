@@ -10,6 +10,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "system"))  # its c
 import compare  # noqa: E402  (the path is set above)
 import drain  # noqa: E402
 import latency  # noqa: E402
+import many  # noqa: E402
 import nodes  # noqa: E402
 import serve  # noqa: E402
 import size  # noqa: E402
@@ -20,7 +21,7 @@ import worst  # noqa: E402
 from process import Failed  # noqa: E402
 from report import Progress  # noqa: E402
 
-BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "nodes": nodes, "serve": serve, "size": size,
+BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "many": many, "nodes": nodes, "serve": serve, "size": size,
               "table": table, "workers": workers, "worst": worst}
 ON_A_STAGE = (drain, latency, serve, size, worst)  # the others set up their own
 
