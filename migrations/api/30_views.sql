@@ -34,22 +34,25 @@ comment on function pgrab_tool.durable() is 'Does the server keep every commit t
 
 -- (Starts of at_most_once tasks set synchronous_commit themselves.)  An asynchronous standby may be promoted
 -- without the last commits; one that is disconnected still has its slot.  Logical replicas are not promoted.
+-- PL/pgSQL, so that it is planned once in a session and not for every heartbeat.
 create or replace function pgrab_internal.may_lose(p_async boolean) returns text
-language sql stable
-return case
-  when current_setting('fsync') <> 'on'
-    then 'fsync is off: a crash of the server may lose what it acknowledged'
-  when p_async or current_setting('synchronous_standby_names') <> '' then null
-  when exists (select from pg_replication_slots s where s.slot_type = 'physical')
-    or exists (
-      select from pg_stat_replication r
-      where r.application_name is distinct from 'pg_basebackup'
-        and r.application_name is distinct from 'pg_receivewal'
-        and not exists (
-          select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical'))
-    then 'an asynchronous standby is attached: when promoted, it may lack commits that were acknowledged'
-      || ' (set synchronous_standby_names on the server, or at_most_once_async = yes for a node)'
-end;
+language plpgsql stable as $$
+begin
+  return case
+    when current_setting('fsync') <> 'on'
+      then 'fsync is off: a crash of the server may lose what it acknowledged'
+    when p_async or current_setting('synchronous_standby_names') <> '' then null
+    when exists (select from pg_replication_slots s where s.slot_type = 'physical')
+      or exists (
+        select from pg_stat_replication r
+        where r.application_name is distinct from 'pg_basebackup'
+          and r.application_name is distinct from 'pg_receivewal'
+          and not exists (
+            select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical'))
+      then 'an asynchronous standby is attached: when promoted, it may lack commits that were acknowledged'
+        || ' (set synchronous_standby_names on the server, or at_most_once_async = yes for a node)'
+  end;
+end $$;
 comment on function pgrab_internal.may_lose(boolean) is
   'Why the server could lose a start that it has acknowledged, asynchronous standbys accepted or not. Null: '
   'it could not.';

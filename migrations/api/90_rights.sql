@@ -14,7 +14,7 @@
 do $$
 declare
   -- functions that need the rights of their caller
-  c_as_caller constant text[] := '{end_sql_backends}';
+  c_as_caller constant text[] := '{end_sql_backends,may_lose}';
   r record;
 begin
   for r in

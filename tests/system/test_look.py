@@ -106,6 +106,17 @@ def test_a_beat_that_does_not_ask_for_the_others_does_not_read_them(db):
     assert rows == 301 and many > 300, (rows, many)
 
 
+def test_what_a_beat_asks_of_the_server_is_asked_once_however_many_others_there_are(cluster, db):
+    cluster.superuser(f"alter database {db.name} set track_functions = 'all'")
+    registered(db, "up", 1, down=False)
+    registered(db, "other", 300, down=False)
+    values = ["1", "1", "'up'", "true", "'{0}'", "'{0}'", "true", "true", "false", "true", "false", "null", "null", "null", "null"]
+    with db.connect(autocommit=False) as conn:
+        rows = conn.execute(statement("node_beat", *values)).fetchall()
+        calls = dict(conn.execute("select funcname, calls from pg_stat_xact_user_functions where funcname in ('may_lose', 'server_life')").fetchall())
+    assert len(rows) == 301 and rows[0].durable and calls["may_lose"] == 1 and calls.get("server_life", 0) <= 2, (rows[0], calls)
+
+
 def test_nodes_that_are_down_cost_nothing(db):
     registered(db, "up", 2, down=False)
     db.query("insert into pgrab.task (kind) values ('noop')")

@@ -6,7 +6,8 @@
 -- whether the server can lose nothing that it acknowledges; and, with $7, all nodes that are not down (as
 -- node_list.sql), so that an idle node needs no other statement.
 -- Serves: heartbeat.  Plan: beat_pkey from the end; without $7 the others are not read ($7 has to be within
--- the subquery for that: in a generic plan a join would read them first).
+-- the subquery for that: in a generic plan a join would read them first).  What is the same in all rows is
+-- asked once, in subqueries of its own.
 -- $1 node, $2 incarnation, $3 state, $4 bell, $5 gauges, $6 what to add to the counts (both arrays: see
 -- pgrab.node), $7 the others, too?, $8 busy, $9 ill, $10 do its runs outlast this life of the server, $11
 -- null: they cannot; else: are asynchronous standbys accepted? $12 its crews, $13 the tasks it doubts, $14
@@ -32,14 +33,15 @@ gone as (
     for update of x skip locked) o
   where b.node_id = o.node_id and b.beat = o.beat)
 select (date_part('epoch', clock_timestamp()) * 1e6)::bigint as db_now, l.*,
-  pgrab_internal.server_life() as life,
+  (select pgrab_internal.server_life()) as life,
   exists (select from pgrab.drained d where d.node_id = $1::bigint) as drain,
   (select string_agg(c.task_id || ' ' || c.version, ' ') from pgrab.cancel_request c
    where c.incarnation = $2::bigint) as stops,
   exists (select from pgrab.live_request r where r.incarnation = $2::bigint) as outputs,
-  case when $8::boolean and not p.busy then pg_notify('pgrab', 'busy ' || p.node_id)::text end as told,
-  $11::boolean is not null and pgrab_internal.may_lose($11::boolean) is null as durable,
+  (select pg_notify('pgrab', 'busy ' || p.node_id)::text from last p
+   where $8::boolean and not p.busy) as told,
+  $11::boolean is not null and (select pgrab_internal.may_lose($11::boolean)) is null as durable,
   (select o.labels from pgrab.override o where o.node_id = $1::bigint) as override
-from beat b cross join last p left join lateral (
+from beat b left join lateral (
   select :node_columns from pgrab.node n where $7::boolean and not n.down and n.state <> 'down') l on true
 order by l.id
