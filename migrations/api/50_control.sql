@@ -211,7 +211,7 @@ declare
   v_task pgrab_internal.task;
   v_why constant text := 'cancelled by ' || p_by;
   v_live constant bigint[] := array(
-    select i from unnest(pgrab_internal.batch_ids(p_ids, false, p_by)) i
+    select i from unnest(pgrab_internal.batch_close(p_ids, p_by)) i
     where not exists (select from pgrab_internal.chain_of_ended(i) e where e.root)
       or not pgrab_internal.may_see_ended(i, p_by));
 begin

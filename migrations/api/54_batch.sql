@@ -98,6 +98,8 @@ declare
 begin
   if v_owner is not null and (v_owner = p_owner or pgrab_internal.may_operate(p_owner)) then
     select b.sealed_at is not null into v_sealed from pgrab.batch b where b.task_id = p_batch for share;
+    -- whoever held it may have ended the batch
+    v_sealed := (select v_sealed from pgrab.task t where t.id = p_batch);
   end if;
   if v_sealed is null then
     perform pgrab_internal.batch_refuse(p_batch, case when exists (
@@ -186,7 +188,11 @@ comment on function pgrab_internal.batch_edited(pgrab_internal.task, pgrab_inter
 create or replace function pgrab_internal.batch_deleted(o pgrab_internal.task) returns void
 language plpgsql as $$
 begin
-  if o.kind = 'batch' and exists (select from pgrab.task t where t.batch = o.id) then
+  if o.kind <> 'batch' then
+    return;
+  end if;
+  perform from pgrab.batch b where b.task_id = o.id for update; -- waits for members that are not committed
+  if exists (select from pgrab.task t where t.batch = o.id) then
     raise exception using errcode = '55000', schema = 'pgrab', table = 'task',
       message = format('batch %s has members', o.id),
       hint = format('select pgrab.cancel(%s) gives them up with it. Or delete them in the same statement.',
@@ -329,6 +335,34 @@ begin
 end $$;
 comment on function pgrab_internal.batch_ids(bigint[], boolean, text) is
   'These tasks, and the members of those that are batches.';
+
+-- An INSERT of members that is not committed yet holds the row of its batch: it is waited for, and none joins
+-- until this transaction ends.  What came in the meantime may be a batch, too.  The task's row is locked
+-- first, as who seals a batch does, and who looks whether it has ended.
+create or replace function pgrab_internal.batch_close(p_ids bigint[], p_by text) returns bigint[]
+language plpgsql as $$
+declare
+  v_ids bigint[];
+  v_all bigint[] := p_ids;
+begin
+  if not exists (select from pgrab.batch b where b.task_id = any (p_ids)) then
+    return p_ids;
+  end if;
+  while v_all is distinct from v_ids loop
+    v_ids := v_all;
+    perform from pgrab.task t
+    where t.id = any (v_ids) and t.kind = 'batch' and (t.owner = p_by or pgrab_internal.may_operate(p_by))
+    order by t.id for update;
+    perform from pgrab.batch b
+    where b.task_id in (select t.id from pgrab.task t where t.id = any (v_ids) and t.kind = 'batch'
+      and (t.owner = p_by or pgrab_internal.may_operate(p_by)))
+    order by b.task_id for update;
+    v_all := pgrab_internal.batch_ids(p_ids, false, p_by);
+  end loop;
+  return v_all;
+end $$;
+comment on function pgrab_internal.batch_close(bigint[], text) is
+  'These tasks, and the members of those that are batches, which get no more of them from now on.';
 
 -- --------------------------------------------------------------------------------------------- how it ends
 
