@@ -14,6 +14,7 @@ from check import History, check
 from cluster import Db, Node, descendants, end_leftovers, wait_until
 from faults import Nemesis, calm, draw
 from load import Load
+from moves import Moves
 from serving import Serve
 from waits import Waits
 from when import When
@@ -40,6 +41,7 @@ class Arena:
         self.counts = {}
         self.faults = []
         self.db = Db(cluster, cluster.create_database())
+        self.moves = Moves(self.db)
         self.wires = [Wire(self.db.dsn, self.note) for _ in range(self.NODES)]
         self.nodes, self.ended = [], []
         self.prepare()
@@ -106,7 +108,7 @@ class Arena:
         self.rest()
         self.end_nodes()
         self.end_others()
-        self.faults += self.judge() + self.residue()
+        self.faults += self.judge() + self.moves.faults() + self.residue()
         return self.faults
 
     def rest(self):
@@ -186,6 +188,7 @@ class Arena:
             wire.close()
         self.load.close()
         self.log.close()
+        self.moves.close()
         self.db.close()
         self.db.cluster.drop_database(self.db.name)
         if self.faults:
@@ -214,4 +217,5 @@ def run_seed(cluster, seed, folder, kind=Arena):
     return arena.faults, {"seconds": round(time.monotonic() - begun, 1), "faults": arena.counts.get("fault", 0), "cuts": arena.counts.get("cut", 0),
                           "kills": arena.counts.get("killed", 0), "handlers": arena.counts.get("handlers", 0),
                           "server": arena.counts.get("crash", 0) + arena.counts.get("restart", 0), "tasks": tasks, "starts": starts, "runs": runs,
+                          "moves": arena.moves.made.total(),
                           "preempted": preempted}

@@ -11,6 +11,7 @@ import pytest
 from arena import run_seed
 from check import History, check
 from faults import draw
+from moves import replay
 from when import Window
 from waits import Answer, Call, Request, Sent, Waited
 
@@ -185,6 +186,7 @@ def test_a_seed_violates_nothing(cluster, tmp_path, seed):
     found, counts = run_seed(cluster, seed, str(tmp_path))
     assert not found, "\n".join(found)
     assert counts["starts"] > 60, "the load has run"
+    assert counts["moves"] > 200, "and has been followed"
 
 
 def test_each_mutant_finds_its_guard():
@@ -212,3 +214,32 @@ def test_the_checker_sees_a_start_in_a_window():
     promises, noon = {"dark1": "once"}, NOON.timestamp()
     assert faults(runs, events, promises, windows=[Window(noon - 9, noon - 1), Window(noon + 0.1, noon + 9)]) == []
     assert faults(runs, events, promises, windows=[Window(noon - 1, noon + 1)]) == ["I21"]
+
+
+def logged(what, **columns):
+    """A line as the log is decoded to; args must not be taken for columns."""
+    columns = {"id": 7, "version": 1, "args": "'{\"a\": \"it''s status[text]:\"}'", "status": "'scheduled'", "attempt": 0, "max_attempts": 2, "incarnation": "null", **columns}
+    return f"table pgrab.task: {what}: " + " ".join(f"{name}[text]:{value}" for name, value in columns.items())
+
+
+CLAIMED = {"version": 2, "status": "'claimed'", "incarnation": 5}
+RUNNING = {"version": 2, "status": "'running'", "incarnation": 5, "attempt": 1}
+
+
+@pytest.mark.parametrize("fault, changes", [
+    (None, [CLAIMED, RUNNING, {"version": 3, "attempt": 1}, {"version": 4, "status": "'running'", "incarnation": 6, "attempt": 2}]),
+    ("no move of the table", [CLAIMED, {"version": 3, "status": "'done'"}]),
+    ("version 1 stayed", [{**CLAIMED, "version": 1}]),
+    ("version 2 became 1", [CLAIMED, {}]),
+    ("incarnation 5 became 6", [CLAIMED, {**RUNNING, "incarnation": 6}]),
+    ("incarnation is None", [{**CLAIMED, "incarnation": "null"}]),
+    ("incarnation is 5", [CLAIMED, {"version": 3, "incarnation": 5}]),
+    ("attempt 0 became 0", [CLAIMED, {**RUNNING, "attempt": 0}]),
+    ("attempt 3 of 2", [{"attempt": 2}, {**RUNNING, "attempt": 3}]),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_the_checker_sees_a_move_that_the_model_does_not_have(fault, changes):
+    table = {("scheduled", "claimed"), ("scheduled", "running"), ("claimed", "running"), ("claimed", "scheduled"), ("running", "scheduled")}
+    lines = ["BEGIN 1", logged("INSERT"), *(logged("UPDATE", **c) for c in changes), logged("DELETE")]
+    tasks = {}
+    found = [f.rsplit(": ", 1)[1] for f in replay(lines, table, tasks, collections.Counter())]
+    assert (fault in found if fault else found == []) and not tasks
