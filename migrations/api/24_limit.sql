@@ -204,40 +204,31 @@ end $$;
 comment on function pgrab_internal.limit_strangers(pgrab_internal.limit, bigint[]) is
   'Those of these tasks that name a limit which is not for them, as limit_check() would say.';
 
--- Tasks that went into line before the limit, or they themselves, got another owner: a thousand at once, so
--- that those for whom the limit is do not wait behind them.
-create or replace function pgrab_internal.limit_own(l pgrab_internal.limit, p_n bigint) returns bigint[]
-language plpgsql as $$
-declare
-  v_ids bigint[] := pgrab_internal.limit_first(l.key, p_n);
-  v_free bigint[] := pgrab_internal.limit_strangers(l, v_ids);
-begin
-  if v_free <> '{}' then
-    perform pgrab_internal.wake(
-      pgrab_internal.limit_strangers(l, pgrab_internal.limit_first(l.key, 1000)));
-    v_ids := pgrab_internal.limit_first(l.key, p_n);
-    v_free := pgrab_internal.limit_strangers(l, v_ids);
-    v_ids := array(select i.id from unnest(v_ids) with ordinality i(id, n)
-      where i.id <> all (v_free) order by i.n);
-  end if;
-  return v_ids;
-end $$;
-comment on function pgrab_internal.limit_own(pgrab_internal.limit, bigint) is
-  'The first in line of a limit, locked. Tasks in line that it is not for are let go.';
-
 create or replace function pgrab_internal.limit_wake(l pgrab_internal.limit, u pgrab_internal.limit_use)
 returns pgrab_internal.limit_use
 language plpgsql as $$
 declare
   r constant record := pgrab_internal.limit_room(l, u);
   v_ids bigint[];
+  v_free bigint[];
   v_times timestamptz[];
   v_new bigint;
 begin
   if r.room = 0 then
     return u;
   end if;
-  v_ids := pgrab_internal.limit_own(l, r.room);
+  v_ids := pgrab_internal.limit_first(l.key, r.room);
+  v_free := pgrab_internal.limit_strangers(l, v_ids);
+  if v_free <> '{}' then
+    -- They went into line before the limit, or they themselves, got another owner: a thousand are let go at
+    -- once, so that those for whom the limit is do not wait behind them.
+    perform pgrab_internal.wake(
+      pgrab_internal.limit_strangers(l, pgrab_internal.limit_first(l.key, 1000)));
+    v_ids := pgrab_internal.limit_first(l.key, r.room);
+    v_free := pgrab_internal.limit_strangers(l, v_ids);
+    v_ids := array(select i.id from unnest(v_ids) with ordinality i(id, n)
+      where i.id <> all (v_free) order by i.n);
+  end if;
   v_times := array(
     select case when l.per_second is null then r.first else r.first + (i.n - 1) * r.step end
     from generate_series(1, cardinality(v_ids)) i(n) order by i.n);
@@ -426,26 +417,6 @@ end $$;
 comment on function pgrab_internal.limit_take_from(text, bigint[], bigint[], bigint) is
   'Of claimed, due tasks those that get a place under one key; the others are handed back.';
 
--- What is kept under a limit while a task waits for a quota, others could use; so could other tasks of that
--- quota what is kept under it while the limit lets nothing run.
-create or replace function pgrab_internal.limit_keep(
-  p_key text, p_ids bigint[], p_versions bigint[], p_incarnation bigint) returns void
-language plpgsql as $$
-begin
-  update pgrab.limit_place p
-  set started = false, version = null, incarnation = null, at = clock_timestamp()
-  from unnest(p_ids, p_versions) f(id, version)
-  where p.task_id = any (array[f.id]) and p.version = f.version
-    and case when p.incarnation = p_incarnation then not p.over end;
-  if p_key like 'quota:%' then
-    perform pgrab_internal.limit_pass(p_ids, false);
-  elsif pgrab_internal.limit_shut(p_key) then
-    perform pgrab_internal.limit_pass(p_ids, true);
-  end if;
-end $$;
-comment on function pgrab_internal.limit_keep(text, bigint[], bigint[], bigint) is
-  'What becomes of the other places of tasks that got none under a key.';
-
 -- Serves: limit_start.sql.
 create or replace function pgrab_internal.limit_take(
   p_ids bigint[], p_versions bigint[], p_incarnation bigint)
@@ -468,8 +439,17 @@ begin
     v_lost := array_remove(pgrab_internal.limit_only(v_some, pgrab_internal.limit_take_from(
       v_key, v_some, p_versions, p_incarnation), false), null);
     if v_several and v_lost <> '{}' then
-      perform pgrab_internal.limit_keep(
-        v_key, pgrab_internal.limit_only(v_some, v_lost, true), p_versions, p_incarnation);
+      -- What is kept under a limit while a task waits for a quota, others could use; so could other tasks of
+      -- that quota what is kept under it while the limit lets nothing run.
+      v_some := pgrab_internal.limit_only(v_some, v_lost, true);
+      update pgrab.limit_place p
+      set started = false, version = null, incarnation = null, at = clock_timestamp()
+      from unnest(v_some, p_versions) f(id, version)
+      where p.task_id = any (array[f.id]) and p.version = f.version
+        and case when p.incarnation = p_incarnation then not p.over end;
+      if v_key like 'quota:%' or pgrab_internal.limit_shut(v_key) then
+        perform pgrab_internal.limit_pass(v_some, v_key not like 'quota:%');
+      end if;
     end if;
     p_ids := pgrab_internal.limit_only(p_ids, v_lost, false);
   end loop;
@@ -486,24 +466,6 @@ language sql immutable
 return format('is broken after %s %s', u.failures,
   case u.failures when 1 then 'failure' else 'failures in a row' end);
 comment on function pgrab_internal.limit_after(pgrab_internal.limit_use) is 'Why a limit is broken.';
-
--- What is known of a limit, as of a task, so that one template suits both.
-create or replace function pgrab_internal.limit_notice(
-  p_event text, l pgrab_internal.limit, u pgrab_internal.limit_use) returns void
-language plpgsql as $$
-begin
-  if exists (select from pgrab.alert) then
-    insert into pgrab_internal.notice (event, facts)
-    values (p_event, pgrab_internal.facts(p_event, 'limit ' || l.key, 'limit-' || l.key,
-      jsonb_build_object('name', l.key, 'owner', l.owner, 'failures', u.failures, 'text', case p_event
-        when 'mended' then format('limit %s is mended: a run has succeeded', l.key)
-        else format('limit %s %s; the next run may try at %s', l.key, pgrab_internal.limit_after(u),
-          pgrab_internal.cut(u.broken_until)) end)));
-    perform pg_notify('pgrab', 'alerts');
-  end if;
-end $$;
-comment on function pgrab_internal.limit_notice(text, pgrab_internal.limit, pgrab_internal.limit_use) is
-  'Writes down that a limit has broken or is mended, for whoever is to be told.';
 
 -- p_failed: in the order in which the runs ended; null: that says nothing.
 create or replace function pgrab_internal.limit_told(
@@ -528,33 +490,22 @@ begin
     u.taken := greatest(0, u.taken - v_n);
     u.broken_until := clock_timestamp() + coalesce(l.break_for, '1 min');
   end if;
-  if c_was <> (pgrab_internal.limit_broken(l, u) is not null) then
-    perform pgrab_internal.limit_notice(case when c_was then 'mended' else 'broken' end, l, u);
+  if c_was <> (pgrab_internal.limit_broken(l, u) is not null) and exists (select from pgrab.alert) then
+    insert into pgrab_internal.notice (event, facts)
+    select e.event, pgrab_internal.facts(e.event, 'limit ' || l.key, 'limit-' || l.key,
+      jsonb_build_object('name', l.key, 'owner', l.owner, 'failures', u.failures, 'text', case
+        when c_was then format('limit %s is mended: a run has succeeded', l.key)
+        else format('limit %s %s; the next run may try at %s', l.key, pgrab_internal.limit_after(u),
+          pgrab_internal.cut(u.broken_until)) end))
+    from (select case when c_was then 'mended' else 'broken' end as event) e;
+    perform pg_notify('pgrab', 'alerts');
   end if;
   return u;
 end $$;
 comment on function pgrab_internal.limit_told(
   pgrab_internal.limit, pgrab_internal.limit_use, boolean[]) is
-  'Counts the failures in a row of a limit with break_after, and lets nothing start once it is broken.';
-
-create or replace function pgrab_internal.limit_freed(
-  p_key text, o pgrab_internal.limit_use, p_n bigint, p_failed boolean[]) returns void
-language plpgsql as $$
-declare
-  l constant pgrab_internal.limit := pgrab_internal.limit_get(p_key);
-  u pgrab_internal.limit_use := o;
-begin
-  u.taken := greatest(0, u.taken - p_n);
-  if num_nonnulls(l.break_after, nullif(u.failures, 0)) > 0 then
-    u := pgrab_internal.limit_told(l, u, p_failed);
-  end if;
-  if u.waits and l.key is not null then
-    u := pgrab_internal.limit_wake(l, u);
-  end if;
-  perform pgrab_internal.limit_note(o, u);
-end $$;
-comment on function pgrab_internal.limit_freed(text, pgrab_internal.limit_use, bigint, boolean[]) is
-  'Gives places of a key that have become free to the next in line, if the ends of their runs allow it.';
+  'Counts the failures in a row of a limit with break_after, and lets nothing start once it is broken. Those '
+  'who are to be told that it has broken, or is mended, are.';
 
 -- Places are found by the fence of the run: what became of its task does not matter.  The place of a run that
 -- ends too late was freed when it was recovered, and another run's place has another fence.
@@ -563,6 +514,8 @@ create or replace function pgrab_internal.limit_give_back(
 returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
+  l pgrab_internal.limit;
+  o pgrab_internal.limit_use;
   u pgrab_internal.limit_use;
   v_key text;
   v_failed boolean[];
@@ -575,7 +528,7 @@ begin
     group by p.key order by p.key not like 'quota:%', p.key
   loop
     begin
-      u := pgrab_internal.limit_lock(v_key);
+      o := pgrab_internal.limit_lock(v_key);
     exception when lock_not_available then
       -- The place is marked as free, and limit_tick() lets the next task go.
       update pgrab.limit_place p
@@ -594,9 +547,17 @@ begin
       returning pgrab_internal.run_failed(f.outcome) as failed, f.n)
     select array_agg(g.failed order by g.n) into v_failed from gone g;
     v_freed := v_freed + coalesce(cardinality(v_failed), 0);
-    if u.key is not null then
-      perform pgrab_internal.limit_freed(v_key, u, coalesce(cardinality(v_failed), 0), v_failed);
+    continue when o.key is null;
+    l := pgrab_internal.limit_get(v_key);
+    u := o;
+    u.taken := greatest(0, u.taken - coalesce(cardinality(v_failed), 0));
+    if num_nonnulls(l.break_after, nullif(u.failures, 0)) > 0 then
+      u := pgrab_internal.limit_told(l, u, v_failed);
     end if;
+    if u.waits and l.key is not null then
+      u := pgrab_internal.limit_wake(l, u);
+    end if;
+    perform pgrab_internal.limit_note(o, u);
   end loop;
   return v_freed;
 end $$;

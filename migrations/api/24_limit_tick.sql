@@ -95,44 +95,39 @@ end $$;
 comment on function pgrab_internal.limit_shut(text) is
   'Does a limit let nothing run now, because it is broken or max_running is 0?';
 
--- A run has ended without giving back its place when its task has a new version or incarnation.  There should
--- be none.
-create or replace function pgrab_internal.limit_audit_key(p_key text) returns void
-language plpgsql as $$
-declare
-  l constant pgrab_internal.limit := pgrab_internal.limit_get(p_key);
-  o pgrab_internal.limit_use := pgrab_internal.limit_lock(p_key, true);
-  u pgrab_internal.limit_use := o;
-begin
-  delete from pgrab.limit_place p using pgrab.task t
-  where o.key is not null and p.key = o.key and p.started and t.id = p.task_id
-    and (t.version, t.incarnation) is distinct from (p.version, p.incarnation);
-  u := pgrab_internal.limit_told(l, u, pgrab_internal.limit_reap(o.key));
-  u.taken := (select count(*) from pgrab.limit_place p where p.key = o.key);
-  perform pgrab_internal.limit_note(o, u) where o.key is not null;
-  delete from pgrab.limit_start b
-  where b.key = o.key and b.no <= o.starts - coalesce((
-    select s.starts from pgrab_internal.limit_span(l) s where l.per_second is not null), 0);
-  delete from pgrab.limit_use x
-  where x.key = o.key and u.taken = 0 and not u.waits and pgrab_internal.limit_broken(l, u) is null
-    and not exists (select from pgrab.limit y where y.key = o.key);
-end $$;
-comment on function pgrab_internal.limit_audit_key(text) is
-  'Recounts the places of a key, and removes what a deleted limit or an idle key of a pattern leaves behind.';
-
 create or replace function pgrab_internal.limit_audit() returns void
 language plpgsql as $$
 declare
   c_until constant timestamptz := clock_timestamp() + interval '100 ms';
+  l pgrab_internal.limit;
+  o pgrab_internal.limit_use;
+  u pgrab_internal.limit_use;
   v_key text;
 begin
   for v_key in select x.key from pgrab.limit_use x where x.no = 0 order by random() loop
-    perform pgrab_internal.limit_audit_key(v_key);
     exit when clock_timestamp() > c_until;
+    o := pgrab_internal.limit_lock(v_key, true);
+    continue when o.key is null;
+    l := pgrab_internal.limit_get(v_key);
+    -- A run has ended without giving back its place when its task has a new version or incarnation.  There
+    -- should be none.
+    delete from pgrab.limit_place p using pgrab.task t
+    where p.key = o.key and p.started and t.id = p.task_id
+      and (t.version, t.incarnation) is distinct from (p.version, p.incarnation);
+    u := pgrab_internal.limit_told(l, o, pgrab_internal.limit_reap(o.key));
+    u.taken := (select count(*) from pgrab.limit_place p where p.key = o.key);
+    perform pgrab_internal.limit_note(o, u);
+    delete from pgrab.limit_start b
+    where b.key = o.key and b.no <= o.starts - coalesce((
+      select s.starts from pgrab_internal.limit_span(l) s where l.per_second is not null), 0);
+    delete from pgrab.limit_use x
+    where x.key = o.key and u.taken = 0 and not u.waits and pgrab_internal.limit_broken(l, u) is null
+      and not exists (select from pgrab.limit y where y.key = o.key);
   end loop;
 end $$;
 comment on function pgrab_internal.limit_audit() is
-  'Recounts the places of all limits; of those that chance picks, when there is no time for all.';
+  'Recounts the places of all limits, and removes what a deleted limit or an idle key of a pattern leaves '
+  'behind; of those that chance picks, when there is no time for all.';
 
 -- From key to key in task_line_idx: thousands of keys of a pattern cost nothing while nobody waits.
 create or replace function pgrab_internal.lines() returns setof text
@@ -191,30 +186,21 @@ comment on function pgrab_internal.limit_tick() is
 
 -- ----------------------------------------------------------------------------------------------- for users
 
--- A name says more than a pattern: so one role could take keys from under the pattern of another, whose
--- tasks would then be refused, or not be limited any more; and a pattern could keep all names from others.
--- A batch has a key of its own.
-create or replace function pgrab_internal.limit_keep_off(l pgrab_internal.limit) returns void
-language plpgsql as $$
-begin
-  if l.key not like 'batch:%' and not pgrab_internal.may_operate(l.owner) and exists (
-    select from unnest(pgrab_internal.limit_patterns(l.key)) p
-    where p = l.key or exists (select from pgrab.limit x where x.key = p)) then
-    raise exception using errcode = '42501', schema = 'pgrab', table = 'limit', column = 'key',
-      message = format('limit key %s is for operators', quote_literal(left(l.key, 200))),
-      hint = 'It is a pattern, or under one. Choose another key, or ask an operator to make this limit.';
-  end if;
-end $$;
-comment on function pgrab_internal.limit_keep_off(pgrab_internal.limit) is
-  'With separate roles: only operators make patterns, and limits of keys that are under one.';
-
 -- A raised limit takes effect with the next tick: here its lock would be held for as long as the user's
 -- transaction is open.
 create or replace function pgrab_internal.limit_changed() returns trigger
 language plpgsql as $$
 begin
-  if tg_op <> 'DELETE' then
-    perform pgrab_internal.limit_keep_off(row(new.*)::pgrab_internal.limit);
+  -- A name says more than a pattern: so one role could take keys from under the pattern of another, whose
+  -- tasks would then be refused, or not be limited any more; and a pattern could keep all names from others.
+  -- A batch has a key of its own.
+  if tg_op <> 'DELETE' and new.key not like 'batch:%' and not pgrab_internal.may_operate(new.owner)
+    and exists (
+      select from unnest(pgrab_internal.limit_patterns(new.key)) p
+      where p = new.key or exists (select from pgrab.limit x where x.key = p)) then
+    raise exception using errcode = '42501', schema = 'pgrab', table = 'limit', column = 'key',
+      message = format('limit key %s is for operators', quote_literal(left(new.key, 200))),
+      hint = 'It is a pattern, or under one. Choose another key, or ask an operator to make this limit.';
   end if;
   if tg_op <> 'DELETE' and new.key not like '%*' then
     insert into pgrab.limit_use (key, no) values (new.key, 0) on conflict do nothing;
@@ -228,7 +214,8 @@ begin
   return null;
 end $$;
 comment on function pgrab_internal.limit_changed() is
-  'Records a change to a limit, and makes the tasks that waited for a deleted one due.';
+  'Records a change to a limit, and makes the tasks that waited for a deleted one due. With separate roles: '
+  'only operators make patterns, and limits of keys that are under one.';
 create trigger limit_10_caller after insert or update or delete on pgrab.limit
   for each row when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();
 create trigger limit_10_changed after insert or update or delete on pgrab.limit

@@ -196,43 +196,29 @@ end $$;
 comment on function pgrab_internal.quota_refuse(pgrab_internal.quota, text, text, bigint) is
   'Refuses tasks that a quota does not permit.';
 
--- The last are held first, and none goes before those that are held already.
-create or replace function pgrab_internal.quota_hold(
-  p_owner text, p_share_key text, p_ids bigint[], p_over bigint) returns bigint
-language plpgsql as $$
-declare
-  c_key constant text := pgrab_internal.quota_held(p_owner, p_share_key);
-  c_line constant boolean := pgrab_internal.limit_line(c_key);
-  v_moves pgrab_internal.move[];
-begin
-  if p_over > 0 or c_line then
-    select array_agg(pgrab_internal.move_to(t.id, t.version, 'queue', p_line => c_key)) into v_moves
-    from (
-      select x.id, x.version from pgrab.task x
-      where x.id = any (p_ids) and x.due_at is not null
-      order by x.id desc limit case when not c_line then p_over end) t;
-    if v_moves is not null then
-      perform pgrab_internal.move(v_moves);
-      if not c_line then
-        perform pg_notify('pgrab', 'waits');
-      end if;
-    end if;
-  end if;
-  return coalesce(cardinality(v_moves), 0);
-end $$;
-comment on function pgrab_internal.quota_hold(text, text, bigint[], bigint) is
-  'Of these new tasks p_over, which are due, wait in line; all, if somebody waits there. Returns how many.';
-
 -- p_hold: what is too much waits, whatever the quota does with an INSERT.
 create or replace function pgrab_internal.quota_admit(
   q pgrab_internal.quota, p_owner text, p_share_key text, p_ids bigint[], p_hold boolean) returns void
 language plpgsql as $$
 declare
   c_over constant bigint := pgrab_internal.quota_over(q, p_owner, p_share_key, cardinality(p_ids));
+  c_key constant text := pgrab_internal.quota_held(p_owner, p_share_key);
+  c_line constant boolean := p_hold and pgrab_internal.limit_line(c_key);
   v_n bigint := cardinality(p_ids);
+  v_moves pgrab_internal.move[];
 begin
-  if p_hold then
-    v_n := v_n - pgrab_internal.quota_hold(p_owner, p_share_key, p_ids, c_over);
+  if p_hold and (c_over > 0 or c_line) then
+    -- the last are held first, and none goes before those that are held already
+    select array_agg(pgrab_internal.move_to(t.id, t.version, 'queue', p_line => c_key)) into v_moves
+    from (
+      select x.id, x.version from pgrab.task x
+      where x.id = any (p_ids) and x.due_at is not null
+      order by x.id desc limit case when not c_line then c_over end) t;
+    if v_moves is not null then
+      perform pgrab_internal.move(v_moves);
+      perform pg_notify('pgrab', 'waits') where not c_line;
+      v_n := v_n - cardinality(v_moves);
+    end if;
   elsif c_over > 0 then
     perform pgrab_internal.quota_refuse(q, p_owner, p_share_key, null);
   end if;
@@ -283,27 +269,6 @@ comment on function pgrab_internal.quota_edited(pgrab_internal.task) is
 
 -- ------------------------------------------------------------------------------------------------ the clock
 
--- What the quota of its owner lets go may have to wait for that of its share_key.
-create or replace function pgrab_internal.quota_let_go(p_key text, p_ids bigint[]) returns void
-language plpgsql as $$
-declare
-  k constant record := pgrab_internal.quota_of_key(p_key);
-begin
-  perform pgrab_internal.wake(p_ids, array(
-    select greatest(clock_timestamp(), t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter))
-    from unnest(p_ids) with ordinality i(id, n) join pgrab.task t on t.id = any (array[i.id]) order by i.n));
-  if k.share_key is null then
-    perform pgrab_internal.quota_admit(q, k.owner, s.share_key, s.ids, true)
-    from (
-        select t.share_key, array_agg(t.id) as ids
-        from unnest(p_ids) i(id) join pgrab.task t on t.id = any (array[i.id])
-        where t.share_key is not null group by 1) s
-      cross join lateral pgrab_internal.quota_of(null, s.share_key) q;
-  end if;
-end $$;
-comment on function pgrab_internal.quota_let_go(text, bigint[]) is
-  'Makes due what a quota has held. The caller has locked these tasks.';
-
 -- All go where no bound is left, or nothing is to be held any more.  (A share_key that refuses INSERTs holds
 -- what the quota of its owner lets go.)
 create or replace function pgrab_internal.quota_release(p_key text) returns bigint
@@ -317,7 +282,17 @@ declare
 begin
   v_ids := pgrab_internal.limit_first(p_key, least(500, greatest(0, - coalesce(c_over, -500))));
   if v_ids <> '{}' then
-    perform pgrab_internal.quota_let_go(p_key, v_ids);
+    perform pgrab_internal.wake(v_ids, array(
+      select greatest(clock_timestamp(), t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter))
+      from unnest(v_ids) with ordinality i(id, n) join pgrab.task t on t.id = any (array[i.id])
+      order by i.n));
+    -- what the quota of its owner lets go may have to wait for that of its share_key
+    perform pgrab_internal.quota_admit(q2, k.owner, s.share_key, s.ids, true)
+    from (
+        select t.share_key, array_agg(t.id) as ids
+        from unnest(v_ids) i(id) join pgrab.task t on t.id = any (array[i.id])
+        where t.share_key is not null and k.share_key is null group by 1) s
+      cross join lateral pgrab_internal.quota_of(null, s.share_key) q2;
     perform pgrab_internal.quota_note(pgrab_internal.quota_key(k.owner, k.share_key), q.inserts_per_minute,
       cardinality(v_ids)) where q.inserts_per_minute is not null;
   end if;

@@ -162,28 +162,6 @@ return p_end + interval '60 s' * ln(
 comment on function pgrab_internal.put_off_due(timestamptz, timestamptz, bigint) is
   'When the next but n is due of the tasks that a window has held.';
 
--- p_ids, in the order in which they had been due.  What other nodes put off meanwhile is not seen, and comes
--- at the same times.
-create or replace function pgrab_internal.put_off_until(w pgrab_internal.closure, p_ids bigint[]) returns void
-language plpgsql as $$
-declare
-  c_last constant timestamptz := (
-    select max(p.until) from pgrab_internal.put_off p
-    where p.edition = w.edition and p.until >= w.ends_at);
-begin
-  insert into pgrab_internal.put_off (task_id, edition, until)
-  select i.id, w.edition, pgrab_internal.put_off_due(w.ends_at, c_last, i.n)
-  from unnest(p_ids) with ordinality i(id, n)
-  on conflict (task_id) do update set edition = excluded.edition, until = excluded.until;
-  perform pgrab_internal.move(array_agg(
-    pgrab_internal.move_to(t.id, t.version, 'put_off', p_due_at => p.until)))
-  from unnest(p_ids) i(id) join pgrab.task t on t.id = any (array[i.id])
-    join pgrab_internal.put_off p on p.task_id = any (array[i.id]);
-  perform pgrab_internal.limit_pass(p_ids);
-end $$;
-comment on function pgrab_internal.put_off_until(pgrab_internal.closure, bigint[]) is
-  'Makes locked tasks due at the end of a window.';
-
 -- All of them up to the end of the window at once; what is due behind it is planned.
 create or replace function pgrab_internal.give_up_window(t pgrab_internal.task, w pgrab_internal.closure)
 returns void
@@ -216,6 +194,7 @@ declare
   v_windows pgrab_internal.closure[] := '{}';
   v_held bigint[] := '{}';
   v_dues timestamptz[] := '{}';
+  v_ids bigint[];
   v_ended bigint := 0;
   v_until constant timestamptz := clock_timestamp() + interval '200 ms';
 begin
@@ -254,9 +233,21 @@ begin
     exit when clock_timestamp() > v_until;
   end loop;
   for w in select distinct x.* from unnest(v_windows) x loop
-    perform pgrab_internal.put_off_until(w, array(
+    v_ids := array(
       select h.id from unnest(v_held, v_dues) with ordinality h(id, due_at, n)
-      where v_windows[h.n] = w order by h.due_at, h.id));
+      where v_windows[h.n] = w order by h.due_at, h.id);
+    -- what other nodes put off meanwhile is not seen, and comes at the same times
+    insert into pgrab_internal.put_off (task_id, edition, until)
+    select i.id, w.edition, pgrab_internal.put_off_due(w.ends_at, l.last, i.n)
+    from unnest(v_ids) with ordinality i(id, n) cross join (
+      select max(p.until) as last from pgrab_internal.put_off p
+      where p.edition = w.edition and p.until >= w.ends_at) l
+    on conflict (task_id) do update set edition = excluded.edition, until = excluded.until;
+    perform pgrab_internal.move(array_agg(
+      pgrab_internal.move_to(x.id, x.version, 'put_off', p_due_at => p.until)))
+    from unnest(v_ids) i(id) join pgrab.task x on x.id = any (array[i.id])
+      join pgrab_internal.put_off p on p.task_id = any (array[i.id]);
+    perform pgrab_internal.limit_pass(v_ids);
   end loop;
   return v_ended + cardinality(v_held);
 end $$;
@@ -448,27 +439,13 @@ end $$;
 comment on function pgrab_internal.let_go_slice(bigint) is
   'Makes tasks due that a window does not hold any more, at the pace of put_off_due().';
 
--- What is due is not held any more.
-create or replace function pgrab_internal.put_off_forget(p_edition bigint) returns bigint
-language sql as $$
-  with gone as (
-    delete from pgrab_internal.put_off p
-    where p.task_id = any (array(
-      select x.task_id from pgrab_internal.put_off x
-      where x.edition = p_edition and x.until < clock_timestamp() order by x.until limit 1000
-      for update skip locked))
-    returning p.task_id)
-  select count(*) from gone
-$$;
-comment on function pgrab_internal.put_off_forget(bigint) is
-  'Removes what a window has held and is due by now, a thousand rows.';
-
 -- Serves: tell.sql.
 create or replace function pgrab_internal.blackouts_tick(out done bigint, out left_over boolean)
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   c_until constant timestamptz := clock_timestamp() + interval '200 ms';
   v_edition bigint;
+  v_gone bigint;
 begin
   done := 0;
   if (exists (select from pgrab.blackout) or exists (select from pgrab_internal.let_go))
@@ -494,8 +471,15 @@ begin
         and not exists (select from pgrab_internal.put_off p where p.edition = g.edition);
       exit when clock_timestamp() > c_until;
     end loop;
-    done := done + coalesce((
-      select sum(pgrab_internal.put_off_forget(b.edition)) from pgrab.blackout b), 0);
+    -- what is due is not held any more
+    delete from pgrab_internal.put_off p
+    where p.task_id = any (array(
+      select o.task_id from pgrab.blackout b cross join lateral (
+        select x.task_id from pgrab_internal.put_off x
+        where x.edition = b.edition and x.until < clock_timestamp() order by x.until limit 1000
+        for update skip locked) o));
+    get diagnostics v_gone = row_count;
+    done := done + v_gone;
   end if;
   left_over := done > 0 or exists (select from pgrab_internal.let_go);
 end $$;
@@ -505,21 +489,14 @@ comment on function pgrab_internal.blackouts_tick() is
 
 -- ----------------------------------------------------------------------------------------------- for users
 
-create or replace function pgrab_internal.put_off_count(p_edition bigint) returns bigint
-language sql stable as $$
-  select count(*) from (
-    select from pgrab_internal.put_off p
-    where p.edition = p_edition and p.until > clock_timestamp() limit 10000) x
-$$;
-comment on function pgrab_internal.put_off_count(bigint) is
-  'How many tasks a window holds; it counts to 10000.';
-
 create or replace view pgrab.blackouts as
 select b.name, case when s.begins_at is null then 'over' when s.begins_at <= statement_timestamp() then 'on'
     else 'next' end as state,
   b.action, date_trunc('second', coalesce(s.begins_at, lower(b.during))) as begins_at,
   date_trunc('second', coalesce(s.ends_at, upper(b.during))) as ends_at,
-  pgrab_internal.put_off_count(b.edition) as held,
+  (select count(*) from (
+    select from pgrab_internal.put_off p
+    where p.edition = b.edition and p.until > statement_timestamp() limit 10000) x) as held,
   coalesce(nullif(concat_ws(', ', b.task_like, 'source ' || b.source, 'owner ' || b.owner), ''), 'all tasks')
     as tasks,
   case when b.schedule is not null then format('%s (%s) for %s', b.schedule, b.timezone, b.lasts) end

@@ -149,53 +149,6 @@ end $$;
 comment on function pgrab_internal.wish_stop(pgrab_internal.task) is
   'Asks the node of a task that is running to stop it.';
 
--- Returns the row as it is then: if it is still running, it will stop in a moment.
-create or replace function pgrab_internal.cancel_one(t pgrab_internal.task, p_why text)
-returns pgrab_internal.task
-language plpgsql as $$
-declare
-  v_running bigint[];
-begin
-  if t.chain is not null and not exists (select from pgrab_internal.parents_of(t.id))
-    and (t.schedule is null or pgrab_internal.chain_under_way(t.chain)) then
-    v_running := array(select (c).id from pgrab_internal.chain_cancel(t.chain, p_why) c);
-    t.status := case when t.id = any (v_running) then 'running' else 'cancelled' end;
-  elsif t.status = 'running' then
-    perform pgrab_internal.wish_stop(t);
-  elsif t.status in ('done', 'cancelled', 'skipped') then
-    perform pgrab_internal.control_refuse(t,
-      'It has ended in this run of its chain. pgrab.cancel(id) of the root stops the rest of the chain.');
-  else
-    t := pgrab_internal.give_up_fire(t, 'cancelled', 'cancel', p_why);
-  end if;
-  return t;
-end $$;
-comment on function pgrab_internal.cancel_one(pgrab_internal.task, text) is
-  'Gives up the current fire of one task.';
-
--- For roots that have ended, of chains that go on without them.
-create or replace function pgrab_internal.cancel_ended(p_ids bigint[], p_why text, p_by text)
-returns setof pgrab_internal.task
-language plpgsql as $$
-declare
-  r record;
-  t pgrab_internal.task;
-begin
-  for r in
-    select distinct on (i) i as id, e.chain, x.name, x.key, x.kind, x.owner
-    from unnest(p_ids) i cross join lateral pgrab_internal.chain_of_ended(i) e 
-      cross join lateral pgrab.last_run(i, 'ended') x
-    where e.root and (x.owner = p_by or pgrab_internal.may_operate(p_by))
-  loop
-    t := jsonb_populate_record(null::pgrab_internal.task, to_jsonb(r) - 'chain');
-    t.status := case when exists (select from pgrab_internal.chain_cancel(r.chain, p_why))
-      then 'running' else 'cancelled' end;
-    return next t;
-  end loop;
-end $$;
-comment on function pgrab_internal.cancel_ended(bigint[], text, text) is
-  'Cancels the rest of chains whose root has ended.';
-
 create or replace function pgrab_internal.may_see_ended(p_id bigint, p_by text) returns boolean
 language sql stable
 return pgrab_internal.may_operate(p_by)
@@ -208,25 +161,49 @@ comment on function pgrab_internal.may_see_ended(bigint, text) is
 create or replace function pgrab_internal.cancel(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
-  v_task pgrab_internal.task;
+  t pgrab_internal.task;
+  r record;
+  v_running bigint[];
   v_why constant text := 'cancelled by ' || p_by;
   v_live constant bigint[] := array(
     select i from unnest(pgrab_internal.batch_close(p_ids, p_by)) i
     where not exists (select from pgrab_internal.chain_of_ended(i) e where e.root)
       or not pgrab_internal.may_see_ended(i, p_by));
 begin
-  for v_task in
+  for t in
     select * from pgrab_internal.control_lock(case when p_ids is not null then v_live end, 'cancel', p_by)
   loop
-    if v_task.chain is not null then
+    if t.chain is not null then
       -- it may have been cancelled together with an earlier task of the list
-      select * into v_task from pgrab.task t where t.id = v_task.id;
+      select * into t from pgrab.task x where x.id = t.id;
       continue when not found;
     end if;
-    return next pgrab_internal.cancel_one(v_task, v_why);
+    if t.chain is not null and not exists (select from pgrab_internal.parents_of(t.id))
+      and (t.schedule is null or pgrab_internal.chain_under_way(t.chain)) then
+      v_running := array(select (c).id from pgrab_internal.chain_cancel(t.chain, v_why) c);
+      t.status := case when t.id = any (v_running) then 'running' else 'cancelled' end;
+    elsif t.status = 'running' then
+      perform pgrab_internal.wish_stop(t);
+    elsif t.status in ('done', 'cancelled', 'skipped') then
+      perform pgrab_internal.control_refuse(t,
+        'It has ended in this run of its chain. pgrab.cancel(id) of the root stops the rest of the chain.');
+    else
+      t := pgrab_internal.give_up_fire(t, 'cancelled', 'cancel', v_why);
+    end if;
+    return next t; -- as it is then: if it is still running, it will stop in a moment
   end loop;
-  return query select * from pgrab_internal.cancel_ended(
-    array(select i from unnest(p_ids) i where i <> all (v_live)), v_why, p_by);
+  -- roots that have ended, of chains that go on without them
+  for r in
+    select distinct on (i) i as id, e.chain, x.name, x.key, x.kind, x.owner
+    from unnest(p_ids) i cross join lateral pgrab_internal.chain_of_ended(i) e
+      cross join lateral pgrab.last_run(i, 'ended') x
+    where i <> all (v_live) and e.root and (x.owner = p_by or pgrab_internal.may_operate(p_by))
+  loop
+    t := jsonb_populate_record(null::pgrab_internal.task, to_jsonb(r) - 'chain');
+    t.status := case when exists (select from pgrab_internal.chain_cancel(r.chain, v_why))
+      then 'running' else 'cancelled' end;
+    return next t;
+  end loop;
 end $$;
 comment on function pgrab_internal.cancel(bigint[], text) is 'pgrab.cancel() for a caller.';
 

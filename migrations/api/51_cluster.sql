@@ -48,61 +48,41 @@ begin
 end $$;
 comment on function pgrab_internal.undrain(text) is 'pgrab.undrain() for a caller.';
 
-create or replace function pgrab_internal.node_check(o pgrab.node, n pgrab.node) returns void
-language plpgsql immutable as $$
-declare
-  c_set constant text[] := '{weight,labels,draining}';
-begin
-  if to_jsonb(n) - c_set <> to_jsonb(o) - c_set then
-    raise exception using errcode = '22023',
-      message = format('only weight, labels and draining of node %L can be changed', o.name),
-      hint = 'The node itself writes the rest: change its settings and restart it.';
-  elsif not (n.weight >= 0 and n.weight < 'infinity') then
-    raise exception using errcode = '22023',
-      message = format('weight of node %L cannot be %s', o.name, n.weight),
-      hint = 'Give a number, 0 or more, or null for the node''s own setting.';
-  elsif (case jsonb_typeof(n.labels)
-      when 'object' then exists (select from jsonb_each(n.labels) l where jsonb_typeof(l.value) <> 'string')
-      else n.labels is not null end) then
-    raise exception using errcode = '22023',
-      message = format('labels of node %L are no object of texts: %s', o.name, left(n.labels::text, 200)),
-      hint = 'Write them as ''{"zone": "eu", "disk": "ssd"}''. {} is none, null gives back the node''s own.';
-  elsif octet_length(n.labels::text) > 4000 then
-    raise exception using errcode = '54000', message = format('labels of node %L have more than 4000 bytes',
-      o.name);
-  end if;
-end $$;
-comment on function pgrab_internal.node_check(pgrab.node, pgrab.node) is
-  'Refuses an UPDATE of what only the node itself says, and values that cannot be.';
-
-create or replace function pgrab_internal.node_override(o pgrab.node, n pgrab.node) returns void
-language plpgsql as $$
-declare
-  c_weight constant boolean := n.weight is distinct from o.weight;
-  c_labels constant boolean := n.labels is distinct from o.labels;
-begin
-  insert into pgrab.override as x (node_id, weight, labels)
-  values (o.id, case when c_weight then n.weight end, case when c_labels then n.labels end)
-  on conflict (node_id) do update
-  set weight = case when c_weight then n.weight else x.weight end,
-    labels = case when c_labels then n.labels else x.labels end;
-  delete from pgrab.override x where x.node_id = o.id and x.weight is null and x.labels is null;
-  insert into pgrab.event (what, role, task, detail)
-  values ('node', pgrab_internal.caller(), o.name, pgrab_internal.edits(
-    jsonb_build_object('weight', o.weight, 'labels', o.labels),
-    jsonb_build_object('weight', n.weight, 'labels', n.labels)));
-end $$;
-comment on function pgrab_internal.node_override(pgrab.node, pgrab.node) is
-  'Keeps the weight and the labels that were written to pgrab.node.';
-
 create or replace function pgrab_internal.node_write() returns trigger
 language plpgsql as $$
 declare
+  c_set constant text[] := '{weight,labels,draining}';
   c_drain constant boolean := coalesce(new.draining, false);
+  c_weight constant boolean := new.weight is distinct from old.weight;
+  c_labels constant boolean := new.labels is distinct from old.labels;
 begin
-  perform pgrab_internal.node_check(old, new);
-  if (new.weight, new.labels) is distinct from (old.weight, old.labels) then
-    perform pgrab_internal.node_override(old, new);
+  if to_jsonb(new) - c_set <> to_jsonb(old) - c_set then
+    raise exception using errcode = '22023',
+      message = format('only weight, labels and draining of node %L can be changed', old.name),
+      hint = 'The node itself writes the rest: change its settings and restart it.';
+  elsif not (new.weight >= 0 and new.weight < 'infinity') then
+    raise exception using errcode = '22023',
+      message = format('weight of node %L cannot be %s', old.name, new.weight),
+      hint = 'Give a number, 0 or more, or null for the node''s own setting.';
+  elsif new.labels is not null and not pgrab_internal.labels_fine(new.labels) then
+    raise exception using errcode = '22023',
+      message = format('labels of node %L are no object of texts: %s', old.name, left(new.labels::text, 200)),
+      hint = 'Write them as ''{"zone": "eu", "disk": "ssd"}''. {} is none, null gives back the node''s own.';
+  elsif octet_length(new.labels::text) > 4000 then
+    raise exception using errcode = '54000',
+      message = format('labels of node %L have more than 4000 bytes', old.name);
+  end if;
+  if c_weight or c_labels then
+    insert into pgrab.override as x (node_id, weight, labels)
+    values (old.id, case when c_weight then new.weight end, case when c_labels then new.labels end)
+    on conflict (node_id) do update
+    set weight = case when c_weight then new.weight else x.weight end,
+      labels = case when c_labels then new.labels else x.labels end;
+    delete from pgrab.override x where x.node_id = old.id and x.weight is null and x.labels is null;
+    insert into pgrab.event (what, role, task, detail)
+    values ('node', pgrab_internal.caller(), old.name, pgrab_internal.edits(
+      jsonb_build_object('weight', old.weight, 'labels', old.labels),
+      jsonb_build_object('weight', new.weight, 'labels', new.labels)));
     perform pg_notify('pgrab', 'wish');
   end if;
   if c_drain <> old.draining then
@@ -114,7 +94,8 @@ begin
   return new;
 end $$;
 comment on function pgrab_internal.node_write() is
-  'Trigger: keeps what an operator writes to pgrab.node; the node reads it with its next heartbeat.';
+  'Trigger: keeps the weight, the labels and the draining that an operator writes to pgrab.node, and refuses '
+  'the rest; the node reads it with its next heartbeat.';
 
 -- In the order of their names: the first says who acts.
 create trigger node_05_caller instead of update on pgrab.node

@@ -366,21 +366,6 @@ comment on function pgrab_internal.batch_close(bigint[], text) is
 
 -- --------------------------------------------------------------------------------------------- how it ends
 
-create or replace function pgrab_internal.batch_over(
-  t pgrab_internal.task, f pgrab_internal.batch_figures) returns pgrab_internal.move
-language plpgsql as $$
-declare
-  c_failed constant bigint := f.parked + f.gone;
-  r pgrab_internal.run := pgrab_internal.note(case when c_failed = 0 then 'succeeded' else 'failed' end,
-    case when c_failed > 0 then format('%s of %s members have not succeeded', c_failed, f.members) end);
-begin
-  r.output := format('%s members, %s succeeded', f.members, f.succeeded);
-  return pgrab_internal.move_to(t.id, t.version, case when c_failed = 0 then 'succeed' else 'park' end,
-    p_fires => t.fires + 1, p_run => r);
-end $$;
-comment on function pgrab_internal.batch_over(pgrab_internal.task, pgrab_internal.batch_figures) is
-  'How a batch ends of which no member is left.';
-
 -- Probes first: members that can run now, then the others; one that is left ends the search.
 create or replace function pgrab_internal.batch_left(p_batch bigint, p_parked boolean) returns boolean
 language plpgsql stable set enable_seqscan = off set jit = off as $$
@@ -396,12 +381,19 @@ create or replace function pgrab_internal.batch_look(p_batch bigint, p_next inte
 language plpgsql as $$
 declare
   t pgrab_internal.task;
+  f pgrab_internal.batch_figures;
+  r pgrab_internal.run;
 begin
   select x.* into t from pgrab.task x where x.id = p_batch for update skip locked;
   if pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
     and not pgrab_internal.batch_left(p_batch, t.args ->> 'parked' is distinct from 'failed') then
-    perform pgrab_internal.move(array[
-      pgrab_internal.batch_over(t, pgrab_internal.batch_figures(p_batch))]);
+    f := pgrab_internal.batch_figures(p_batch);
+    r := pgrab_internal.note(case f.parked + f.gone when 0 then 'succeeded' else 'failed' end,
+      case when f.parked + f.gone > 0
+        then format('%s of %s members have not succeeded', f.parked + f.gone, f.members) end);
+    r.output := format('%s members, %s succeeded', f.members, f.succeeded);
+    perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version,
+      case f.parked + f.gone when 0 then 'succeed' else 'park' end, p_fires => t.fires + 1, p_run => r)]);
   end if;
   -- what has become of members in the meantime goes into one row
   with n as (

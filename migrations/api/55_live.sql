@@ -2,37 +2,10 @@
 -- function cannot wait for what another transaction commits, so it returns what the node wrote last, and asks
 -- for newer output; a second call, a moment later, finds that.
 
-create or replace function pgrab_internal.output_ask(t pgrab_internal.task) returns void
-language plpgsql as $$
-begin
-  if current_setting('transaction_read_only')::boolean or exists (
-      select from pgrab.live_request r
-      where r.incarnation = t.incarnation and r.task_id = t.id and r.version = t.version) then
-    return;
-  end if;
-  insert into pgrab.live_request (incarnation, task_id, version) values (t.incarnation, t.id, t.version);
-  perform pg_notify('pgrab', 'output ' || t.node_id);
-end $$;
-comment on function pgrab_internal.output_ask(pgrab_internal.task) is
-  'Asks the node that runs a task for its output. Does nothing while an earlier request waits.';
-
 create type pgrab_internal.output_seen as (
   version bigint, running boolean, pending boolean, total bigint, unbroken integer, output text,
   attempt integer, outcome text, error text, node text, told_at timestamptz, truncated boolean);
 comment on type pgrab_internal.output_seen is 'What is known of the output of a run.';
-
-create or replace function pgrab_internal.output_live(t pgrab_internal.task)
-returns pgrab_internal.output_seen
-language sql stable as $$
-  select t.version, true, exists (
-      select from pgrab.live_request r
-      where r.incarnation = t.incarnation and r.task_id = t.id and r.version = t.version),
-    o.total, o.unbroken, o.output, t.attempt, null::text, null::text,
-    (select n.name from pgrab.node n where n.id = t.node_id), o.told_at, false
-  from (select) one left join pgrab.live_output o
-    on o.incarnation = t.incarnation and o.task_id = t.id and o.version = t.version
-$$;
-comment on function pgrab_internal.output_live(pgrab_internal.task) is 'The output of a run in progress.';
 
 create or replace function pgrab_internal.output_look(
   p_id bigint, p_version bigint, p_ask boolean, p_visible boolean) returns pgrab_internal.output_seen
@@ -46,10 +19,20 @@ begin
   end if;
   select * into t from pgrab.task x where x.id = p_id;
   if t.status = 'running' and t.version = coalesce(p_version, t.version) then
-    if p_ask then
-      perform pgrab_internal.output_ask(t);
+    if p_ask and not current_setting('transaction_read_only')::boolean and not exists (
+        select from pgrab.live_request r
+        where r.incarnation = t.incarnation and r.task_id = t.id and r.version = t.version) then
+      insert into pgrab.live_request (incarnation, task_id, version) values (t.incarnation, t.id, t.version);
+      perform pg_notify('pgrab', 'output ' || t.node_id);
     end if;
-    return pgrab_internal.output_live(t);
+    select t.version, true, exists (
+        select from pgrab.live_request r
+        where r.incarnation = t.incarnation and r.task_id = t.id and r.version = t.version),
+      l.total, l.unbroken, l.output, t.attempt, null, null,
+      (select n.name from pgrab.node n where n.id = t.node_id), l.told_at, false into o
+    from (select) one left join pgrab.live_output l
+      on l.incarnation = t.incarnation and l.task_id = t.id and l.version = t.version;
+    return o;
   end if;
   select r.version, false, false, null, null, coalesce(r.output, ''), r.attempt, r.outcome, r.error, r.node,
     r.finished_at, r.output_truncated into o
@@ -58,7 +41,8 @@ begin
 end $$;
 comment on function pgrab_internal.output_look(bigint, bigint, boolean, boolean) is
   'What is known of the output of a run: the one with p_version, or else the current or last one. With p_ask '
-  'it asks for more, if the run is in progress. p_visible: the caller may see the task.';
+  'it asks for more, if the run is in progress and no earlier request waits. p_visible: the caller may see '
+  'the task.';
 
 create or replace function pgrab_tool.output_of(
   p_id bigint, p_version bigint default null, p_ask boolean default true)

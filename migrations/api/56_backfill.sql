@@ -12,31 +12,6 @@ begin
 end $$;
 comment on function pgrab_internal.backfill_refuse(pgrab_internal.task, text, text) is 'Refuses a backfill.';
 
-create or replace function pgrab_internal.backfill_check(
-  t pgrab_internal.task, p_from timestamptz, p_until timestamptz, p_max_running integer) returns void
-language plpgsql as $$
-begin
-  if t.schedule is null then
-    perform pgrab_internal.backfill_refuse(t, 'it has no schedule',
-      'Only the fires of a schedule can be made up for.');
-  elsif pgrab_internal.schedule_kind(t.schedule) = 'after' then
-    perform pgrab_internal.backfill_refuse(t, format('the fires of %s depend on when runs end',
-      pgrab_internal.schedule_quote(t.schedule)), 'It has no fires in a time in which it did not run.');
-  elsif t.chain is not null then
-    perform pgrab_internal.backfill_refuse(t, 'it is the root of a chain',
-      'A backfill is for single tasks. Insert the chain once for each fire, with that run_at.');
-  elsif p_from is null or p_until is null or not isfinite(p_from) or not p_from < p_until then
-    perform pgrab_internal.backfill_refuse(t, format('there is nothing from %s until %s',
-      coalesce(p_from::text, 'null'), coalesce(p_until::text, 'null')), 'Give two times, the earlier first.');
-  elsif p_max_running is not null and t.limit_key is not null then
-    perform pgrab_internal.backfill_refuse(t, format('it is under limit %s, and a task has one limit',
-      t.limit_key), 'With max_running => null the backfill is under that limit, too: in it, earlier fires go '
-      'first.');
-  end if;
-end $$;
-comment on function pgrab_internal.backfill_check(
-  pgrab_internal.task, timestamptz, timestamptz, integer) is 'Refuses what cannot be backfilled.';
-
 -- @every is counted from its planned fire, backwards and forwards.
 create or replace function pgrab_internal.backfill_after(t pgrab_internal.task, p_from timestamptz)
 returns timestamptz
@@ -103,29 +78,16 @@ end $$;
 comment on function pgrab_internal.backfill_plan(bigint) is
   'When the members of a backfill, which have just been inserted, are due.';
 
-create or replace function pgrab_internal.backfill_members(
-  t pgrab_internal.task, p_batch bigint, p_fires timestamptz[]) returns void
-language plpgsql as $$
-declare
-  c_want constant jsonb := pgrab_internal.definition_whole(t) - array['key', 'schedule', 'timezone',
-    'starts_at', 'ends_at', 'max_runs', 'jitter', 'misfire', 'misfire_after', 'misfire_limit',
-    'expect_within', 'source', 'calendar', 'on_closed'];
-begin
-  execute format('insert into pgrab.task (owner, batch, run_at, %s) select $2, $3, f.fire, %1$s '
-    'from unnest($4) f(fire) cross join jsonb_populate_record(null::pgrab_internal.task, $1) w '
-    'order by f.fire', (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(c_want) k))
-  using c_want, t.owner, p_batch, p_fires;
-end $$;
-comment on function pgrab_internal.backfill_members(pgrab_internal.task, bigint, timestamptz[]) is
-  'Inserts a task for each of these fires of a schedule.';
-
 create or replace function pgrab_internal.backfill(p_ids bigint[], p_wish jsonb, p_by text) returns jsonb
 language plpgsql as $$
 declare
   c_known constant text[] := '{from,until,max_running,overlap,dry_run}';
   t pgrab_internal.task;
+  v_from timestamptz;
+  v_until timestamptz;
   v_fires timestamptz[];
   v_batch bigint;
+  v_want jsonb;
   v_answer jsonb;
 begin
   if jsonb_typeof(p_wish) <> 'object' or p_wish - c_known <> '{}' then
@@ -136,16 +98,38 @@ begin
       hint = 'One schedule at a time.';
   end if;
   select * into t from pgrab_internal.control_lock(p_ids, 'backfill', p_by);
-  perform pgrab_internal.backfill_check(t, (p_wish ->> 'from')::timestamptz,
-    (p_wish ->> 'until')::timestamptz, (p_wish ->> 'max_running')::integer);
-  v_fires := pgrab_internal.backfill_fires(t, (p_wish ->> 'from')::timestamptz,
-    (p_wish ->> 'until')::timestamptz, (p_wish ->> 'overlap')::boolean);
+  v_from := p_wish ->> 'from';
+  v_until := p_wish ->> 'until';
+  if t.schedule is null then
+    perform pgrab_internal.backfill_refuse(t, 'it has no schedule',
+      'Only the fires of a schedule can be made up for.');
+  elsif pgrab_internal.schedule_kind(t.schedule) = 'after' then
+    perform pgrab_internal.backfill_refuse(t, format('the fires of %s depend on when runs end',
+      pgrab_internal.schedule_quote(t.schedule)), 'It has no fires in a time in which it did not run.');
+  elsif t.chain is not null then
+    perform pgrab_internal.backfill_refuse(t, 'it is the root of a chain',
+      'A backfill is for single tasks. Insert the chain once for each fire, with that run_at.');
+  elsif v_from is null or v_until is null or not isfinite(v_from) or not v_from < v_until then
+    perform pgrab_internal.backfill_refuse(t, format('there is nothing from %s until %s',
+      coalesce(v_from::text, 'null'), coalesce(v_until::text, 'null')), 'Give two times, the earlier first.');
+  elsif (p_wish ->> 'max_running')::integer is not null and t.limit_key is not null then
+    perform pgrab_internal.backfill_refuse(t, format('it is under limit %s, and a task has one limit',
+      t.limit_key), 'With max_running => null the backfill is under that limit, too: in it, earlier fires go '
+      'first.');
+  end if;
+  v_fires := pgrab_internal.backfill_fires(t, v_from, v_until, (p_wish ->> 'overlap')::boolean);
   if not (p_wish ->> 'dry_run')::boolean then
     insert into pgrab.task (owner, kind, name, args)
     values (t.owner, 'batch', left('backfill of ' || pgrab_internal.called(t.id, t.name, t.key), 250),
       jsonb_strip_nulls(jsonb_build_object('max_running', p_wish -> 'max_running')))
     returning id into v_batch;
-    perform pgrab_internal.backfill_members(t, v_batch, v_fires);
+    v_want := pgrab_internal.definition_whole(t) - array['key', 'schedule', 'timezone', 'starts_at',
+      'ends_at', 'max_runs', 'jitter', 'misfire', 'misfire_after', 'misfire_limit', 'expect_within', 'source',
+      'calendar', 'on_closed'];
+    execute format('insert into pgrab.task (owner, batch, run_at, %s) select $2, $3, f.fire, %1$s '
+      'from unnest($4) f(fire) cross join jsonb_populate_record(null::pgrab_internal.task, $1) w '
+      'order by f.fire', (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(v_want) k))
+    using v_want, t.owner, v_batch, v_fires;
     perform pgrab_internal.backfill_plan(v_batch);
     perform pgrab_internal.seal(array[v_batch], t.owner);
   end if;

@@ -117,16 +117,6 @@ begin
 end $$;
 comment on function pgrab_internal.answer_valid(jsonb) is 'Refuses what is no answer and no beat.';
 
--- As the output of any run: 64 KiB, head and tail (src/base/outbuf.h), without control characters.
--- A character has at most four bytes.
-create or replace function pgrab_internal.answer_cut(p_text text) returns text
-language sql immutable
-return case when octet_length(p_text) <= 65536 then p_text
-  else left(p_text, 8000) || format(E'\n[... %s bytes are missing here ...]\n',
-    octet_length(p_text) - octet_length(left(p_text, 8000)) - octet_length(right(p_text, 8000)))
-    || right(p_text, 8000) end;
-comment on function pgrab_internal.answer_cut(text) is 'Head and tail of a text that is too long.';
-
 create or replace function pgrab_internal.answer_text(p_value jsonb) returns text
 language sql immutable
 return regexp_replace(case when jsonb_typeof(p_value) <> 'null' then p_value #>> '{}' end,
@@ -134,16 +124,23 @@ return regexp_replace(case when jsonb_typeof(p_value) <> 'null' then p_value #>>
 comment on function pgrab_internal.answer_text(jsonb) is
   'The output of an answer: a string as it is, anything else as JSON.';
 
--- The time since the start is given because the plain finish takes it from here.
+-- The time since the start is given because the plain finish takes it from here.  The output is cut as that
+-- of any run: 64 KiB, head and tail (src/base/outbuf.h).  A character has at most four bytes.
 create or replace function pgrab_internal.answer_end(t pgrab_internal.task, p_outcome text, p_error text,
   p_output text default null) returns pgrab_internal.moved[]
 language plpgsql as $$
+declare
+  c_cut constant boolean := octet_length(p_output) > 65536;
 begin
+  if c_cut then
+    p_output := left(p_output, 8000) || format(E'\n[... %s bytes are missing here ...]\n',
+      octet_length(p_output) - octet_length(left(p_output, 8000)) - octet_length(right(p_output, 8000)))
+      || right(p_output, 8000);
+  end if;
   return pgrab_internal.finish_many((array[t.id], array[t.version], array[t.incarnation],
     array[(date_part('epoch', statement_timestamp() - t.started_at) * 1e6)::bigint], array[0]::bigint[],
-    array[p_outcome], array[null]::integer[], array[pgrab_internal.answer_cut(p_output)],
-    array[octet_length(p_output) > 65536], array[p_error], null, null)::pgrab_internal.outcomes, t.node_id,
-    pgrab_internal.node_of(t.node_id));
+    array[p_outcome], array[null]::integer[], array[p_output], array[c_cut], array[p_error],
+    null, null)::pgrab_internal.outcomes, t.node_id, pgrab_internal.node_of(t.node_id));
 end $$;
 comment on function pgrab_internal.answer_end(pgrab_internal.task, text, text, text) is
   'Ends the run of a task with its answer. The caller has locked its row.';
@@ -157,47 +154,6 @@ begin
 end $$;
 comment on function pgrab_internal.answer_late(bigint) is 'Refuses an answer to a run that is over.';
 
--- The key that was replaced is accepted for the runs that may have a token of it.
-create or replace function pgrab_internal.answer_lock(p_id bigint, r pgrab_internal.answer_run)
-returns pgrab_internal.task
-language plpgsql as $$
-declare
-  t pgrab_internal.task;
-begin
-  select * into t from pgrab.task x where x.id = p_id for update;
-  if t.version = r.version and t.incarnation = r.incarnation
-    and pgrab_internal.under_way(t.status, t.incarnation)
-    and pgrab_internal.wait_passed(p_id, null) is null then
-    if r.before and t.started_at > (select k.made_at from pgrab_internal.key k where k.name = 'answer') then
-      perform pgrab_internal.answer_forged(p_id);
-    end if;
-    return t;
-  end if;
-  perform pgrab_internal.answer_late(p_id);
-end $$;
-comment on function pgrab_internal.answer_lock(bigint, pgrab_internal.answer_run) is
-  'Locks the task of a run that has not ended; refuses an answer to any other.';
-
--- Without a token: whoever may control the task answers for a receiver that will not.
-create or replace function pgrab_internal.answer_lock_by(p_id bigint, p_answer jsonb, p_by text)
-returns pgrab_internal.task
-language plpgsql as $$
-declare
-  t pgrab_internal.task;
-begin
-  select l.* into t from pgrab_internal.control_lock(array[p_id], 'resolve', p_by) l;
-  if not pgrab_internal.awaits(t.status, t.incarnation) then
-    perform pgrab_internal.control_refuse(t,
-      'Only a request that has been accepted (kind http, args.await) waits for an answer.');
-  elsif pgrab_internal.wait_passed(p_id, null) is not null then
-    perform pgrab_internal.answer_late(p_id);
-  end if;
-  perform pgrab_internal.event('resolve', p_by, t, jsonb_build_object('outcome', p_answer -> 'outcome'));
-  return t;
-end $$;
-comment on function pgrab_internal.answer_lock_by(bigint, jsonb, text) is
-  'Locks a task that waits for its answer, and records who gives it; refuses any other.';
-
 create or replace function pgrab_internal.resolve(p_id bigint, p_token text, p_answer jsonb, p_by text)
 returns text
 language plpgsql set enable_seqscan = off set jit = off as $$
@@ -208,8 +164,25 @@ declare
   v_moved pgrab_internal.moved[];
 begin
   perform pgrab_internal.answer_valid(p_answer);
-  t := case when p_token is null then pgrab_internal.answer_lock_by(p_id, p_answer, p_by)
-    else pgrab_internal.answer_lock(p_id, r) end;
+  if p_token is null then
+    -- whoever may control the task answers for a receiver that will not
+    select l.* into t from pgrab_internal.control_lock(array[p_id], 'resolve', p_by) l;
+    if not pgrab_internal.awaits(t.status, t.incarnation) then
+      perform pgrab_internal.control_refuse(t,
+        'Only a request that has been accepted (kind http, args.await) waits for an answer.');
+    end if;
+    perform pgrab_internal.event('resolve', p_by, t, jsonb_build_object('outcome', p_answer -> 'outcome'));
+  else
+    select * into t from pgrab.task x where x.id = p_id for update;
+  end if;
+  if not coalesce(pgrab_internal.under_way(t.status, t.incarnation), false)
+    or p_token is not null and (t.version, t.incarnation) is distinct from (r.version, r.incarnation)
+    or pgrab_internal.wait_passed(p_id, null) is not null then
+    perform pgrab_internal.answer_late(p_id);
+  elsif r.before and t.started_at > (select k.made_at from pgrab_internal.key k where k.name = 'answer') then
+    -- the key that was replaced is accepted for the runs that may have a token of it
+    perform pgrab_internal.answer_forged(p_id);
+  end if;
   if not p_answer ? 'outcome' then
     -- the receiver is at work: stall_after counts from now
     update pgrab.wait w

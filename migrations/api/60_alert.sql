@@ -263,65 +263,60 @@ begin
 end $$;
 comment on function pgrab_internal.alert_task(bigint, timestamptz) is 'A task as it is, or as it ended.';
 
-create or replace function pgrab_internal.incidents_end(p_moved pgrab_internal.moved[], p_node text)
-returns void
-language sql as $$
-  with gone as (
-    delete from pgrab.incident x using unnest(p_moved) f
-    where f.outcome = 'succeeded' and x.task_id = any (array[f.id]) returning x.*, f.finished_at)
-  select pgrab_internal.notice_add('recovered', pgrab_internal.alert_task(g.task_id, g.finished_at),
-    row(g.task_id, g.event, g.since, g.failures, g.fault)::pgrab_internal.incident, p_node)
-  from gone g
-$$;
-comment on function pgrab_internal.incidents_end(pgrab_internal.moved[], text) is
-  'Ends the incidents of tasks that have succeeded.';
-
--- A plain one-shot task that no alert covers has no incident: that it is parked says as much.
-create or replace function pgrab_internal.incidents_begin(p_moved pgrab_internal.moved[], p_node text)
-returns void
-language sql as $$
-  with over as materialized (
-    select row(k.*)::pgrab_internal.task as t, i.task_id is null as fresh
-    from unnest(p_moved) e cross join lateral (
-        select x.* from pgrab.task x where x.id = any (array[e.id]) offset 0) k
-      left join pgrab.incident i on i.task_id = any (array[k.id])
-    where k.last_outcome in ('failed', 'timed_out', 'lost') and (k.status = 'parked' or k.attempt = 0)
-      and (k.on_failure is not null or k.schedule is not null or k.chain is not null
-        or exists (select from pgrab.alert))),
-  noted as (
-    insert into pgrab.incident as x (task_id, event, since)
-    select (o.t).id, case (o.t).status when 'parked' then 'parked' else 'failed' end, (o.t).last_finished_at
-    from over o order by 1
-    on conflict (task_id) do update
-    set failures = x.failures + 1, event = excluded.event,
-      since = case x.event when 'overdue' then excluded.since else x.since end
-    returning x.*)
-  select pgrab_internal.notice_add(n.event, o.t, row(n.*)::pgrab_internal.incident, p_node)
-  from noted n join over o on (o.t).id = n.task_id where o.fresh
-$$;
-comment on function pgrab_internal.incidents_begin(pgrab_internal.moved[], text) is
-  'Begins or prolongs the incidents of tasks whose fire has failed for good with one of these runs.';
-
 -- Serves: move_follow().  The size of an empty table is 0, however many dead rows an old snapshot would make
--- a query read; else each task is looked for by its key.  p_outcomes: which ones there are.
+-- a query read; else each task is looked for by its key.  p_outcomes: which ones there are.  A plain one-shot
+-- task that no alert covers has no incident: that it is parked says as much.  Successes are for a switch
+-- outside that acts when it hears nothing; they are not one of the events of on_failure, because then each
+-- finish would have to read it.
 create or replace function pgrab_internal.alert(
   p_moved pgrab_internal.moved[], p_outcomes text[], p_node text)
 returns void
 language plpgsql as $$
+declare
+  v_told bigint;
 begin
   if 'succeeded' <> any (p_outcomes) then
-    perform pgrab_internal.incidents_begin(p_moved, p_node);
+    with over as materialized (
+      select row(k.*)::pgrab_internal.task as t, i.task_id is null as fresh
+      from unnest(p_moved) e cross join lateral (
+          select x.* from pgrab.task x where x.id = any (array[e.id]) offset 0) k
+        left join pgrab.incident i on i.task_id = any (array[k.id])
+      where k.last_outcome in ('failed', 'timed_out', 'lost') and (k.status = 'parked' or k.attempt = 0)
+        and (k.on_failure is not null or k.schedule is not null or k.chain is not null
+          or exists (select from pgrab.alert))),
+    noted as (
+      insert into pgrab.incident as x (task_id, event, since)
+      select (o.t).id, case (o.t).status when 'parked' then 'parked' else 'failed' end,
+        (o.t).last_finished_at
+      from over o order by 1
+      on conflict (task_id) do update
+      set failures = x.failures + 1, event = excluded.event,
+        since = case x.event when 'overdue' then excluded.since else x.since end
+      returning x.*)
+    select count(pgrab_internal.notice_add(n.event, o.t, row(n.*)::pgrab_internal.incident, p_node))
+    into v_told from noted n join over o on (o.t).id = n.task_id where o.fresh;
   end if;
   if 'succeeded' = any (p_outcomes) and pg_relation_size('pgrab.incident') > 0 then
-    perform pgrab_internal.incidents_end(p_moved, p_node);
+    with gone as (
+      delete from pgrab.incident x using unnest(p_moved) f
+      where f.outcome = 'succeeded' and x.task_id = any (array[f.id]) returning x.*, f.finished_at)
+    select count(pgrab_internal.notice_add('recovered', pgrab_internal.alert_task(g.task_id, g.finished_at),
+      row(g.task_id, g.event, g.since, g.failures, g.fault)::pgrab_internal.incident, p_node))
+    into v_told from gone g;
   end if;
   if 'succeeded' = any (p_outcomes) and exists (
     select from pgrab.alert a where a.enabled and 'succeeded' = any (a.events)) then
-    perform pgrab_internal.successes_tell(p_moved, p_node);
+    perform pgrab_internal.notice_add('succeeded', t,
+      (e.id, 'succeeded', e.finished_at, 0, null)::pgrab_internal.incident, p_node)
+    from unnest(p_moved) e cross join lateral pgrab_internal.alert_task(e.id, e.finished_at) t
+    where e.outcome = 'succeeded' and exists (
+      select from pgrab_internal.alerts_for('succeeded', jsonb_build_object('owner', t.owner, 'name', t.name,
+        'key', t.key, 'source', t.source), null, null));
   end if;
 end $$;
 comment on function pgrab_internal.alert(pgrab_internal.moved[], text[], text) is
-  'Keeps pgrab.incident up to date, and writes down what people are to be told.';
+  'Begins or prolongs the incidents of tasks whose fire has failed for good with one of these runs, ends '
+  'those of tasks that have succeeded, and writes down what people are to be told.';
 
 -- Serves: misfire_one().  p_fire: the first fire that was missed.  At most once an hour for a task: one that
 -- fires each second would fill the events.
@@ -474,21 +469,6 @@ begin atomic
 end;
 comment on function pgrab_internal.alerts_for(text, jsonb, jsonb, text) is
   'The templates that apply to an event, behind the alert p_after.';
-
--- For a switch outside that acts when it hears nothing.  Not one of the events of on_failure: then each
--- finish would have to read it.
-create or replace function pgrab_internal.successes_tell(p_moved pgrab_internal.moved[], p_node text)
-returns void
-language sql as $$
-  select pgrab_internal.notice_add('succeeded', t,
-    (e.id, 'succeeded', e.finished_at, 0, null)::pgrab_internal.incident, p_node)
-  from unnest(p_moved) e cross join lateral pgrab_internal.alert_task(e.id, e.finished_at) t
-  where e.outcome = 'succeeded' and exists (
-    select from pgrab_internal.alerts_for('succeeded', jsonb_build_object('owner', t.owner, 'name', t.name,
-      'key', t.key, 'source', t.source), null, null))
-$$;
-comment on function pgrab_internal.successes_tell(pgrab_internal.moved[], text) is
-  'Writes down the successes that an alert is for.';
 
 -- What is no fault of the template is tried again: then true is returned, and nothing was inserted.
 create or replace function pgrab_internal.alert_try(

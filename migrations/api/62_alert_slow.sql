@@ -14,41 +14,11 @@ end $$;
 comment on function pgrab_internal.slow_notice(pgrab_internal.task, text) is
   'Writes down that a run takes longer than usual.';
 
-create or replace function pgrab_internal.slow_note(p_most integer) returns bigint
-language sql as $$
-  with slow as materialized (
-    select row(t.*)::pgrab_internal.task as t
-    from pgrab_tool.in_hand() t
-    where t.status = 'running'
-      and t.started_at < statement_timestamp() - pgrab_internal.slow_after(row(t.*)::pgrab_internal.task)
-      and not exists (
-        select from pgrab.event e
-        where e.task_id = any (array[t.id]) and e.what = 'slow' and e.at >= t.started_at)
-    limit p_most)
-  select count(pgrab_internal.slow_notice(s.t, pgrab_internal.node_of((s.t).node_id))) from slow s
-$$;
-comment on function pgrab_internal.slow_note(integer) is
-  'Writes down the runs that have become slow, each once. Returns how many.';
-
--- Of a backlog the first thousand are looked at; and no task is written down twice in an hour.
-create or replace function pgrab_internal.late_note() returns void
-language sql as $$
-  select pgrab_internal.event('late', session_user, t, jsonb_build_object('fire_at', t.fire_at, 'why',
-    pgrab_internal.why(t)))
-  from pgrab_tool.due_first(statement_timestamp() - interval '1 minute', '{scheduled,claimed}', 1000) t
-  where not exists (
-    select from pgrab.event e
-    where e.task_id = any (array[t.id]) and e.what = 'late'
-      and e.at > statement_timestamp() - interval '1 hour')
-  limit 10
-$$;
-comment on function pgrab_internal.late_note() is
-  'Writes down what has been late for more than a minute, ten tasks at most; the others at the next looks.';
-
 -- Serves: tell.sql.
 create or replace function pgrab_internal.slow_tick() returns bigint
 language plpgsql set enable_seqscan = off set jit = off as $$
 declare
+  c_most constant integer := 1000; -- of a backlog the first are looked at
   c_events constant text[] := array(
     select distinct e from pgrab.alert a cross join unnest(a.events) e
     where a.enabled and a.events && '{slow,digest}');
@@ -57,9 +27,29 @@ begin
     return 0;
   end if;
   if 'digest' = any (c_events) then
-    perform pgrab_internal.late_note();
+    -- what has been late for more than a minute, ten tasks at most; the others at the next looks
+    perform pgrab_internal.event('late', session_user, t, jsonb_build_object('fire_at', t.fire_at, 'why',
+      pgrab_internal.why(t)))
+    from pgrab_tool.due_first(
+      statement_timestamp() - interval '1 minute', '{scheduled,claimed}', c_most) t
+    where not exists (
+      select from pgrab.event e
+      where e.task_id = any (array[t.id]) and e.what = 'late'
+        and e.at > statement_timestamp() - interval '1 hour')
+    limit 10;
   end if;
-  return pgrab_internal.slow_note(1000);
+  return (
+    with slow as materialized (
+      select row(t.*)::pgrab_internal.task as t
+      from pgrab_tool.in_hand() t
+      where t.status = 'running'
+        and t.started_at < statement_timestamp() - pgrab_internal.slow_after(row(t.*)::pgrab_internal.task)
+        and not exists (
+          select from pgrab.event e
+          where e.task_id = any (array[t.id]) and e.what = 'slow' and e.at >= t.started_at)
+      limit c_most)
+    select count(pgrab_internal.slow_notice(s.t, pgrab_internal.node_of((s.t).node_id))) from slow s);
 end $$;
 comment on function pgrab_internal.slow_tick() is
-  'Every few seconds, on one node: writes down what has become slow, or is late, each once.';
+  'Every few seconds, on one node: writes down what has become slow, each once, or is late, no task twice in '
+  'an hour. Returns how many have become slow.';

@@ -34,27 +34,8 @@ end;
 comment on function pgrab_internal.alive_facts() is
   'What `alive` says. No row: no node is up, or one is silent or cannot record its runs.';
 
--- Bounded, whatever has happened: the latest ten thousand of each.
-create or replace function pgrab_internal.digest_rows(p_since timestamptz)
-returns table (what text, task_id bigint, name text, key text, owner text, source text, at timestamptz,
-  why text)
-language sql stable
-begin atomic
-  (select case r.outcome when 'missed' then 'missed' else 'failed' end, r.task_id, r.name, r.key, r.owner,
-    r.definition ->> 'source', r.finished_at, coalesce(r.error, r.outcome)
-  from (
-    select * from pgrab.run x where x.outcome <> 'succeeded' and x.finished_at > p_since
-    order by x.finished_at desc limit 10000) r
-  where r.outcome in ('failed', 'timed_out', 'lost', 'missed'))
-  union all
-  (select e.what, e.task_id, e.task, null, e.owner, null, e.at, e.detail ->> 'why'
-  from (select * from pgrab.event x where x.at > p_since order by x.at desc limit 10000) e
-  where e.what in ('slow', 'late'));
-end;
-comment on function pgrab_internal.digest_rows(timestamptz) is
-  'What failed, was missed, was slow, was late since then.';
-
 -- By the names of tasks, what went wrong most often first.  What a role may is asked once, not for each row.
+-- Bounded, whatever has happened: the latest ten thousand of each.
 create or replace function pgrab_internal.digest_lines(p_alert text)
 returns table (what text, task text, times bigint, why text)
 language sql stable
@@ -63,7 +44,17 @@ begin atomic
   from (
     select x.*, pgrab_internal.may_operate(x.set_by) as operates
     from pgrab.alert x where x.name = p_alert offset 0) a
-    cross join lateral pgrab_internal.digest_rows(a.told_at) r
+    cross join lateral (
+      select case z.outcome when 'missed' then 'missed' else 'failed' end as what, z.task_id, z.name, z.key,
+        z.owner, z.definition ->> 'source' as source, z.finished_at as at, coalesce(z.error, z.outcome) as why
+      from (
+        select * from pgrab.run x where x.outcome <> 'succeeded' and x.finished_at > a.told_at
+        order by x.finished_at desc limit 10000) z
+      where z.outcome in ('failed', 'timed_out', 'lost', 'missed')
+      union all
+      select e.what, e.task_id, e.task, null, e.owner, null, e.at, e.detail ->> 'why'
+      from (select * from pgrab.event x where x.at > a.told_at order by x.at desc limit 10000) e
+      where e.what in ('slow', 'late')) r
     cross join lateral (
       select pgrab_internal.called(r.task_id, r.name, r.key) as name,
         case when a.source is null then null else coalesce(r.source,
@@ -73,7 +64,8 @@ begin atomic
   group by 1, 2;
 end;
 comment on function pgrab_internal.digest_lines(text) is
-  'What a digest tells: of each task, what went wrong how often, and why the last time.';
+  'What a digest tells: of each task, what failed, was missed, was slow or was late, how often, and why the '
+  'last time.';
 
 create or replace function pgrab_internal.digest_facts(p_alert text, p_since timestamptz) returns jsonb
 language sql stable

@@ -42,53 +42,22 @@ begin
 end $$;
 comment on function pgrab_internal.apply_check(jsonb) is 'Refuses a task of a file that is malformed.';
 
-create or replace function pgrab_internal.apply_changes(t pgrab_internal.task, p_want jsonb) returns text[]
-language sql stable
-begin atomic
-  select array_agg(w.key order by w.key)
-  from jsonb_each(to_jsonb(jsonb_populate_record(null::pgrab_internal.task, p_want))) w
-  where p_want ? w.key and w.value is distinct from to_jsonb(t) -> w.key;
-end;
-comment on function pgrab_internal.apply_changes(pgrab_internal.task, jsonb) is
-  'Which columns differ from what the file says.';
-
-create or replace function pgrab_internal.apply_parents(p_task jsonb) returns bigint[]
-language plpgsql stable as $$
-declare
-  v_key text;
-  v_ids bigint[] := '{}';
-begin
-  for v_key in select * from jsonb_array_elements_text(p_task -> 'parents') loop
-    v_ids := v_ids || (select t.id from pgrab.task t where t.key = v_key);
-    if v_ids[cardinality(v_ids)] is null then
-      perform pgrab_internal.apply_refuse(p_task, format('its parent %L does not exist', v_key),
-        'A parent must be a live task, or come before it in the file.');
-    end if;
-  end loop;
-  return v_ids;
-end $$;
-comment on function pgrab_internal.apply_parents(jsonb) is
-  'The ids of the parents that a task of a file names.';
-
-create or replace function pgrab_internal.apply_edges(p_id bigint, p_ids bigint[], p_run_if text) returns void
-language sql as $$
-  delete from pgrab.edge e where e.child_id = p_id and e.parent_id <> all (p_ids[2:]);
-  insert into pgrab.edge (parent_id, child_id, run_if)
-  select p, p_id, p_run_if from unnest(p_ids[2:]) p
-  on conflict (parent_id, child_id) do update set run_if = excluded.run_if
-  where edge.run_if <> excluded.run_if
-$$;
-comment on function pgrab_internal.apply_edges(bigint, bigint[], text) is
-  'Gives a task its parents besides the first.';
-
 create or replace function pgrab_internal.apply_task(p_task jsonb, p_source text, p_by text) returns void
 language plpgsql as $$
 declare
-  v_parents constant bigint[] := pgrab_internal.apply_parents(p_task);
+  v_key text;
+  v_parents bigint[] := '{}';
   v_want jsonb := p_task - 'parents';
   v_columns text[];
   t pgrab_internal.task;
 begin
+  for v_key in select * from jsonb_array_elements_text(p_task -> 'parents') loop
+    v_parents := v_parents || (select x.id from pgrab.task x where x.key = v_key);
+    if v_parents[cardinality(v_parents)] is null then
+      perform pgrab_internal.apply_refuse(p_task, format('its parent %L does not exist', v_key),
+        'A parent must be a live task, or come before it in the file.');
+    end if;
+  end loop;
   v_want := pgrab_internal.apply_defaults()
     || jsonb_build_object('source', p_source, 'parent_id', v_parents[1]) || v_want;
   select * into t from pgrab.task x where x.key = p_task ->> 'key' for update;
@@ -104,7 +73,9 @@ begin
     perform pgrab_internal.apply_refuse(p_task, format('it belongs to source %L', t.source),
       'Delete it there first, or give it another key.');
   else
-    v_columns := pgrab_internal.apply_changes(t, v_want);
+    select array_agg(w.key order by w.key) into v_columns
+    from jsonb_each(to_jsonb(jsonb_populate_record(null::pgrab_internal.task, v_want))) w
+    where v_want ? w.key and w.value is distinct from to_jsonb(t) -> w.key;
     if v_columns && '{kind,command,args,on_failure}' and t.owner <> p_by
       and not pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner()) then
       perform pgrab_internal.apply_refuse(p_task, format('it belongs to %s', t.owner),
@@ -116,7 +87,12 @@ begin
       using v_want, t.id;
     end if;
   end if;
-  perform pgrab_internal.apply_edges(t.id, v_parents, v_want ->> 'run_if');
+  -- the parents besides the first
+  delete from pgrab.edge e where e.child_id = t.id and e.parent_id <> all (v_parents[2:]);
+  insert into pgrab.edge (parent_id, child_id, run_if)
+  select p, t.id, v_want ->> 'run_if' from unnest(v_parents[2:]) p
+  on conflict (parent_id, child_id) do update set run_if = excluded.run_if
+  where edge.run_if <> excluded.run_if;
 end $$;
 comment on function pgrab_internal.apply_task(jsonb, text, text) is 'Makes one task what the file says.';
 
@@ -182,31 +158,29 @@ end $$;
 comment on function pgrab_internal.apply_tasks(jsonb, text, text) is
   'Makes the tasks what the file says, or says all that is wrong with it.';
 
-create or replace function pgrab_internal.apply_limits(p_limits jsonb, p_by text) returns void
-language sql as $$
+-- What is another's is left alone.  Quotas are operators' business, in whatever file they stand.  Days that
+-- the file does not name stay: it may be the holidays of one year.
+create or replace function pgrab_internal.apply_lists(p_file jsonb, p_by text) returns void
+language plpgsql as $$
+declare
+  c_all constant boolean := pgrab_internal.may_operate(p_by);
+  q pgrab_internal.quota;
+begin
   insert into pgrab.limit as l (key, max_running, per_second, break_after, break_for, owner)
   select x.key, x.max_running, x.per_second, x.break_after, x.break_for, p_by
-  from jsonb_to_recordset(p_limits) x(key text, max_running integer, per_second double precision,
+  from jsonb_to_recordset(p_file -> 'limits') x(key text, max_running integer, per_second double precision,
     break_after integer, break_for interval)
   on conflict (key) do update set max_running = excluded.max_running, per_second = excluded.per_second,
     break_after = excluded.break_after, break_for = excluded.break_for
   where (l.max_running, l.per_second, l.break_after, l.break_for)
       is distinct from (excluded.max_running, excluded.per_second, excluded.break_after, excluded.break_for)
-    and (l.owner = p_by or pgrab_internal.may_operate(p_by))
-$$;
-comment on function pgrab_internal.apply_limits(jsonb, text) is 'Makes the limits what the file says.';
+    and (c_all or l.owner = p_by);
 
--- Quotas are operators' business, in whatever file they stand.
-create or replace function pgrab_internal.apply_quotas(p_quotas jsonb, p_by text) returns void
-language plpgsql as $$
-declare
-  q pgrab_internal.quota;
-begin
-  if not pgrab_internal.may_operate(p_by) then
+  if p_file -> 'quotas' is not null and not c_all then
     raise exception using errcode = '42501', message = format('%s cannot write quotas', p_by),
       hint = 'Quotas are for operators. Leave them out of the file.';
   end if;
-  for q in select x.* from jsonb_populate_recordset(null::pgrab_internal.quota, p_quotas) x loop
+  for q in select x.* from jsonb_populate_recordset(null::pgrab_internal.quota, p_file -> 'quotas') x loop
     q.when_full := coalesce(q.when_full, 'refuse');
     update pgrab.quota x
     set max_tasks = q.max_tasks, max_running = q.max_running, inserts_per_minute = q.inserts_per_minute,
@@ -221,41 +195,28 @@ begin
       q.when_full, p_by
     where not exists (select from pgrab.quota x where x.owner = q.owner or x.share_key = q.share_key);
   end loop;
-end $$;
-comment on function pgrab_internal.apply_quotas(jsonb, text) is 'Makes the quotas what the file says.';
 
--- What is another's is left alone, as a limit is.  Days that the file does not name stay: it may be the
--- holidays of one year.
-create or replace function pgrab_internal.apply_calendars(p_calendars jsonb, p_by text) returns void
-language plpgsql as $$
-begin
   insert into pgrab.calendar (name, closed_weekdays, owner)
   select x.name, coalesce(x.closed_weekdays, '{sat,sun}'), p_by
-  from jsonb_to_recordset(p_calendars) x(name text, closed_weekdays text[])
+  from jsonb_to_recordset(p_file -> 'calendars') x(name text, closed_weekdays text[])
   on conflict (name) do nothing;
   update pgrab.calendar c set closed_weekdays = x.closed_weekdays
-  from jsonb_to_recordset(p_calendars) x(name text, closed_weekdays text[])
-  where c.name = x.name and c.closed_weekdays <> x.closed_weekdays
-    and (c.owner = p_by or pgrab_internal.may_operate(p_by));
+  from jsonb_to_recordset(p_file -> 'calendars') x(name text, closed_weekdays text[])
+  where c.name = x.name and c.closed_weekdays <> x.closed_weekdays and (c_all or c.owner = p_by);
   insert into pgrab.calendar_day as d (calendar, day, open, note)
   select c.name, x.day, coalesce(x.open, false), x.note
-  from jsonb_to_recordset(p_calendars) f(name text, days jsonb) join pgrab.calendar c on c.name = f.name
+  from jsonb_to_recordset(p_file -> 'calendars') f(name text, days jsonb)
+    join pgrab.calendar c on c.name = f.name
     cross join lateral jsonb_to_recordset(f.days) x(day date, open boolean, note text)
-  where c.owner = p_by or pgrab_internal.may_operate(p_by)
+  where c_all or c.owner = p_by
   on conflict (calendar, day) do update set open = excluded.open, note = excluded.note
   where (d.open, d.note) is distinct from (excluded.open, excluded.note);
-end $$;
-comment on function pgrab_internal.apply_calendars(jsonb, text) is
-  'Makes the calendars and their days what the file says.';
 
--- What is another's is left alone.
-create or replace function pgrab_internal.apply_blackouts(p_blackouts jsonb, p_by text) returns void
-language sql as $$
   insert into pgrab.blackout as b
     (name, during, schedule, lasts, timezone, task_like, source, owner, action, note, set_by)
   select x.name, x.during, x.schedule, x.lasts, coalesce(x.timezone, 'UTC'), x.task_like, x.source, x.owner,
     coalesce(x.action, 'hold'), x.note, p_by
-  from jsonb_to_recordset(p_blackouts) x(name text, during tstzrange, schedule text, lasts interval,
+  from jsonb_to_recordset(p_file -> 'blackouts') x(name text, during tstzrange, schedule text, lasts interval,
     timezone text, task_like text, source text, owner text, action text, note text)
   on conflict (name) do update set during = excluded.during, schedule = excluded.schedule,
     lasts = excluded.lasts, timezone = excluded.timezone, task_like = excluded.task_like,
@@ -263,9 +224,10 @@ language sql as $$
   where (b.during, b.schedule, b.lasts, b.timezone, b.task_like, b.source, b.owner, b.action, b.note)
       is distinct from (excluded.during, excluded.schedule, excluded.lasts, excluded.timezone,
         excluded.task_like, excluded.source, excluded.owner, excluded.action, excluded.note)
-    and (b.set_by = p_by or pgrab_internal.may_operate(p_by))
-$$;
-comment on function pgrab_internal.apply_blackouts(jsonb, text) is 'Makes the blackouts what the file says.';
+    and (c_all or b.set_by = p_by);
+end $$;
+comment on function pgrab_internal.apply_lists(jsonb, text) is
+  'Makes the limits, quotas, calendars and blackouts what the file says.';
 
 create or replace function pgrab_internal.is_of_batch(p_batch bigint, p_chain bigint) returns boolean
 language sql stable
@@ -289,10 +251,7 @@ begin
     raise exception using errcode = '22023', message = 'tasks that are missing from the file can only be '
       'deleted within one source', hint = 'Name the source.';
   end if;
-  perform pgrab_internal.apply_limits(p_file -> 'limits', p_by);
-  perform pgrab_internal.apply_quotas(p_file -> 'quotas', p_by) where p_file -> 'quotas' is not null;
-  perform pgrab_internal.apply_calendars(p_file -> 'calendars', p_by);
-  perform pgrab_internal.apply_blackouts(p_file -> 'blackouts', p_by);
+  perform pgrab_internal.apply_lists(p_file, p_by);
   perform pgrab_internal.apply_tasks(c_tasks, c_source, p_by);
   if p_prune then
     perform pgrab_internal.event('delete', p_by, d)

@@ -104,25 +104,6 @@ return (p_kinds is null or p_kind = any (p_kinds)) and (p_labels is null
 comment on function pgrab_internal.scale_counts(text, jsonb, text[], jsonb) is
   'Is a task of this kind and require one for a pool of nodes with these kinds and labels? Null: of any.';
 
-create or replace function pgrab_internal.scale_due(p_within interval, p_kinds text[], p_labels jsonb)
-returns table (kind text, due bigint, running bigint, soon bigint, oldest float8, due_slots bigint,
-  running_slots bigint)
-language sql stable
-begin atomic
-  select t.kind, count(*) filter (where t.due_at <= statement_timestamp() and t.status <> 'running'),
-    count(*) filter (where t.status = 'running'), max(t.slots),
-    extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
-      and t.due_at <= statement_timestamp())),
-    sum(t.slots) filter (where t.due_at <= statement_timestamp() and t.status <> 'running'),
-    sum(t.slots) filter (where t.status = 'running')
-  from pgrab_tool.due_until(statement_timestamp() + p_within, null, 20) t
-  where pgrab_internal.scale_counts(t.kind, t.require, p_kinds, p_labels)
-  group by t.kind;
-end;
-comment on function pgrab_internal.scale_due(interval, text[], jsonb) is
-  'What is due, running, or due soon (the most slots that one of these takes), and how many slots that '
-  'takes; counts at most twenty tasks of each lane and shard.';
-
 -- Looks at the last 2000 runs at most, of the last ten minutes.
 create or replace function pgrab_internal.scale_runs(p_kinds text[], p_labels jsonb)
 returns table (kind text, runs bigint, took float8, per_second float8, took_slots float8)
@@ -176,6 +157,8 @@ return coalesce((select min(p.name) from pgrab.pool p join pgrab.node n on n.id 
 comment on function pgrab_internal.crew_for(text) is
   'Who carries out a kind on the nodes that are up: the workers (""), http, or a pool of handlers.';
 
+-- Of what is due soon the most slots that one takes count.  Looks at twenty tasks at most of each lane and
+-- shard.
 create or replace function pgrab_internal.scale_load(p_within interval, p_kinds text[], p_labels jsonb)
 returns table (crew text, wants bigint, due bigint, running bigint, oldest float8, runs bigint, took float8,
   per_second float8)
@@ -190,7 +173,18 @@ begin atomic
       coalesce(sum(d.due_slots), 0)::bigint as due_slots,
       coalesce(sum(d.running_slots), 0)::bigint as running_slots,
       coalesce(sum(r.took_slots) / nullif(sum(r.took), 0), 1) as each
-    from pgrab_internal.scale_due(p_within, p_kinds, p_labels) d
+    from (
+        select t.kind, count(*) filter (where t.due_at <= statement_timestamp() and t.status <> 'running')
+            as due,
+          count(*) filter (where t.status = 'running') as running, max(t.slots) as soon,
+          extract(epoch from statement_timestamp() - min(t.due_at) filter (where t.status <> 'running'
+            and t.due_at <= statement_timestamp())) as oldest,
+          sum(t.slots) filter (where t.due_at <= statement_timestamp() and t.status <> 'running')
+            as due_slots,
+          sum(t.slots) filter (where t.status = 'running') as running_slots
+        from pgrab_tool.due_until(statement_timestamp() + p_within, null, 20) t
+        where pgrab_internal.scale_counts(t.kind, t.require, p_kinds, p_labels)
+        group by t.kind) d
       full join pgrab_internal.scale_runs(p_kinds, p_labels) r on r.kind = d.kind
     group by 1) k
     cross join lateral (

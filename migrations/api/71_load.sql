@@ -1,23 +1,5 @@
 -- What the coming fires will ask of the nodes: pgrab.load().
 
-create or replace function pgrab_internal.load_runs(p_horizon interval, p_limit integer)
-returns table (name text, crew text, at timestamptz, until timestamptz, seconds float8, slots bigint)
-language sql stable
-begin atomic
-  with fire as materialized (
-    select f.task_id, f.name, f.kind, f.fire_at, extract(epoch from f.ends_at - f.fire_at)::float8 as seconds
-    from pgrab.forecast(p_horizon, p_limit) f),
-  crew as materialized (
-    select x.kind, pgrab_internal.crew_for(x.kind) as crew from (select distinct f.kind from fire f) x)
-  select coalesce(f.name, f.task_id::text), c.crew, f.fire_at,
-    f.fire_at + greatest(f.seconds, 0.001) * interval '1 s', f.seconds,
-    case when (select pgrab_internal.any_slots())
-      then (select t.slots from pgrab.task t where t.id = any (array[f.task_id])) else 1 end
-  from fire f join crew c on c.kind = f.kind;
-end;
-comment on function pgrab_internal.load_runs(interval, integer) is
-  'The coming runs, if each begins at its time and takes as long as usual.';
-
 -- How many slots are in use at once, whenever that changes and where a bucket begins.  What ends then has
 -- ended.
 create or replace function pgrab_internal.load_at_once(
@@ -54,8 +36,17 @@ returns table (at timestamptz, crew text, fires bigint, unknown bigint, work_sec
   slots bigint, peak_at timestamptz, tasks text)
 language sql stable set enable_hashjoin = on set enable_sort = on set jit = off
 begin atomic
-  with run as materialized (
-    select * from pgrab_internal.load_runs(p_horizon, p_limit)),
+  with fire as materialized (
+    select f.task_id, f.name, f.kind, f.fire_at, extract(epoch from f.ends_at - f.fire_at)::float8 as seconds
+    from pgrab.forecast(p_horizon, p_limit) f),
+  crew as materialized (
+    select x.kind, pgrab_internal.crew_for(x.kind) as crew from (select distinct f.kind from fire f) x),
+  run as materialized ( -- if each begins at its time and takes as long as usual
+    select coalesce(f.name, f.task_id::text) as name, c.crew, f.fire_at as at,
+      f.fire_at + greatest(f.seconds, 0.001) * interval '1 s' as until, f.seconds,
+      case when (select pgrab_internal.any_slots())
+        then (select t.slots from pgrab.task t where t.id = any (array[f.task_id])) else 1 end as slots
+    from fire f join crew c on c.kind = f.kind),
   span as materialized (
     select date_bin(p_bucket, statement_timestamp(), date_trunc('day', statement_timestamp())) as since,
       case when count(*) < p_limit then statement_timestamp() + p_horizon
