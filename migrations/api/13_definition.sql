@@ -143,23 +143,6 @@ end $$;
 comment on function pgrab_internal.definition_deleted(pgrab_internal.task) is
   'Keeps the definition of a task that a user has deleted.';
 
--- Serves: pgrab.upkeep().
-create or replace function pgrab_internal.definitions_leave(p_retention interval) returns void
-language sql as $$
-  update pgrab.definition d set until = clock_timestamp()
-  where d.until is null and not exists (select from pgrab.task t where t.id = any (array[d.task_id]));
-  with span as (
-    select d.task_id, d.version, d.until,
-      lead(d.version, 1, 9223372036854775807) over (partition by d.task_id order by d.version) as next
-    from pgrab.definition d)
-  delete from pgrab.definition d using span s
-  where s.task_id = d.task_id and s.version = d.version and s.until < clock_timestamp() - p_retention
-    and not exists (select from pgrab.run r
-      where r.task_id = s.task_id and r.version >= s.version and r.version < s.next)
-$$;
-comment on function pgrab_internal.definitions_leave(interval) is
-  'Deletes definitions that were replaced longer ago than the retention and that no run refers to any more.';
-
 -- Without a time, a lookup plans, locks and probes each day of the history.  Most lookups are for what has
 -- ended lately, so the newest days are asked first, and with a plan for just these days.  No run is
 -- older than its task.

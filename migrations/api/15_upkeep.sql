@@ -37,23 +37,6 @@ begin
 end $$;
 comment on function pgrab_internal.rest_make() is 'Makes the default partitions if they are missing.';
 
--- Moving them while everybody waits would take longer than any statement may.
-create or replace function pgrab_internal.rest_many(
-  p_table text, p_by text, p_from timestamptz, p_to timestamptz)
-returns boolean
-language plpgsql stable as $$
-declare
-  c_most constant integer := 100000;
-  v_many boolean;
-begin
-  execute format('select count(*) > $1 from (
-    select from pgrab.%1$I r where r.%2$I >= $2 and r.%2$I < $3 limit $1 + 1) r', p_table || '_rest', p_by)
-  into v_many using c_most, p_from, p_to;
-  return v_many;
-end $$;
-comment on function pgrab_internal.rest_many(text, text, timestamptz, timestamptz) is
-  'Has a day more rows in the default partition than can be moved at once?';
-
 -- From one day to the next, so that it costs days and not rows.  (With BEGIN ATOMIC nobody could drop the
 -- default partitions.)
 create or replace function pgrab_internal.rest_days() returns table (parent text, day date)
@@ -85,9 +68,15 @@ declare
   c_by constant text := case p_table when 'run' then 'finished_at' else 'at' end;
   c_from constant timestamptz := p_day::timestamp at time zone 'UTC';
   c_to constant timestamptz := (p_day + 1)::timestamp at time zone 'UTC';
+  c_most constant integer := 100000; -- to move more while everybody waits would take longer than it may
+  v_many boolean;
 begin
-  if to_regclass('pgrab.' || c_name) is not null
-      or pgrab_internal.rest_many(p_table, c_by, c_from, c_to) then
+  if to_regclass('pgrab.' || c_name) is null then
+    execute format('select count(*) > $1 from (
+      select from pgrab.%1$I r where r.%2$I >= $2 and r.%2$I < $3 limit $1 + 1) r', p_table || '_rest', c_by)
+    into v_many using c_most, c_from, c_to;
+  end if;
+  if v_many is not false then
     return null;
   end if;
   execute format('create table pgrab.%I (like pgrab.%I including defaults including constraints)
@@ -384,10 +373,21 @@ begin
   perform pgrab_internal.node_incidents_end();
   perform pgrab_internal.runs_leave();
   perform pgrab_internal.rest_leave(p_retention);
-  perform pgrab_internal.definitions_leave(p_retention);
+  -- definitions that were replaced longer ago than the retention and that no run refers to any more
+  update pgrab.definition d set until = clock_timestamp()
+  where d.until is null and not exists (select from pgrab.task t where t.id = any (array[d.task_id]));
+  with span as (
+    select d.task_id, d.version, d.until,
+      lead(d.version, 1, 9223372036854775807) over (partition by d.task_id order by d.version) as next
+    from pgrab.definition d)
+  delete from pgrab.definition d using span s
+  where s.task_id = d.task_id and s.version = d.version and s.until < clock_timestamp() - p_retention
+    and not exists (select from pgrab.run r
+      where r.task_id = s.task_id and r.version >= s.version and r.version < s.next);
 end $$;
 comment on function pgrab_internal.over_leaves(interval) is
-  'Removes what is over: rows of chains, requests, nodes, lanes, history that its task does not want kept.';
+  'Removes what is over: rows of chains, requests, nodes, lanes, history that its task does not want kept, '
+  'and definitions.';
 
 -- Serves: upkeep.sql.
 create or replace function pgrab_internal.upkeep(p_retention interval) returns setof text

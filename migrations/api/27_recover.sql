@@ -84,18 +84,6 @@ return (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.f
   b.errors[i:i], b.retries_us[i:i], b.costs[i:i])::pgrab_internal.outcomes;
 comment on function pgrab_internal.batch_one(pgrab_internal.outcomes, integer) is 'One run of a batch.';
 
-create or replace function pgrab_internal.park_lost(b pgrab_internal.outcomes, p_why text, p_node text)
-returns void
-language plpgsql as $$
-begin
-  perform pgrab_internal.park(b.ids[1], b.versions[1], b.incarnations[1], 'lost',
-    b.errors[1] || ', and that could not be recorded: ' || p_why, p_node, false);
-exception when data_exception or integrity_constraint_violation or raise_exception or lock_not_available then
-  null; -- the next round tries it again
-end $$;
-comment on function pgrab_internal.park_lost(pgrab_internal.outcomes, text, text) is
-  'Parks a task whose lost run cannot be recorded, with the reason.';
-
 -- All at once; or, when that is refused or a row that one of them needs is locked, one by one, so that the
 -- others are not held up.  What is locked waits for the next round.
 create or replace function pgrab_internal.finish_lost(
@@ -104,6 +92,7 @@ create or replace function pgrab_internal.finish_lost(
 language plpgsql as $$
 declare
   v_done bigint[] := '{}';
+  v_why text;
 begin
   begin
     return array(select f.task_id from pgrab_internal.finish(b, p_node_id, p_node) f);
@@ -123,7 +112,14 @@ begin
         if sqlerrm like 'no partition of relation%' or sqlerrm like '%violates partition constraint' then
           raise;
         end if;
-        perform pgrab_internal.park_lost(pgrab_internal.batch_one(b, i), sqlerrm, p_node);
+        v_why := sqlerrm;
+        begin
+          perform pgrab_internal.park(b.ids[i], b.versions[i], b.incarnations[i], 'lost',
+            b.errors[i] || ', and that could not be recorded: ' || v_why, p_node, false);
+        exception when data_exception or integrity_constraint_violation or raise_exception
+          or lock_not_available then
+          null; -- the next round tries it again
+        end;
         v_done := v_done || b.ids[i];
     end;
   end loop;

@@ -227,15 +227,6 @@ comment on column pgrab.history.waited is
   'How many seconds a first attempt started after its planned time, or after its INSERT if that was later.';
 comment on column pgrab.history.error is 'The first 30 characters of the reason why it did not succeed.';
 
-create or replace function pgrab_internal.why_stopping(p_incarnation bigint) returns text
-language sql stable as $$
-  select format('stopping %s run%s, the first for %s', count(*), case when count(*) > 1 then 's' else '' end,
-    date_trunc('second', statement_timestamp() - min(l.stopping_at)))
-  from pgrab.live l where l.incarnation = p_incarnation and l.stopping_at is not null having count(*) > 0
-$$;
-comment on function pgrab_internal.why_stopping(bigint) is
-  'Which runs of a node were told to stop and have not ended, in a few words. Null: none.';
-
 create or replace view pgrab.events as
 select date_trunc('second', e.at) as at, e.what, e.role, nullif(e.login, e.role) as login, e.task_id, e.task,
   pgrab_internal.brief(e.detail::text, 40) as detail
@@ -259,16 +250,6 @@ return statement_timestamp() - p_at < case when p_in_hand = 0 then 3.5 else 2.5 
 comment on function pgrab_internal.beats(integer, interval, timestamptz) is
   'Has a node sent its heartbeat at p_at lately enough to own shards?';
 
-create or replace function pgrab_internal.overridden(n pgrab.node) returns text
-language sql stable
-begin atomic
-  select string_agg(format('%s %s for %s', k.key, to_jsonb(n) ->> k.key, k.value #>> '{}'), ', '
-    order by k.key desc)
-  from jsonb_each(n.own) k;
-end;
-comment on function pgrab_internal.overridden(pgrab.node) is
-  'Which of the node''s settings operators have set in pgrab.node, and what they say themselves.';
-
 -- Of a long fault its end says most.
 create or replace function pgrab_tool.pool_ill(
   p_name text, p_up integer, p_processes integer, p_fault text)
@@ -289,11 +270,18 @@ select n.name,
   case when r.live and min(r.strategy) filter (where r.live) over ()
       <> max(r.strategy) filter (where r.live) over () then 'mixed strategies'
     when n.state <> 'down' and n.ill then 'cannot record runs now: see its log'
-    when n.state <> 'down' then coalesce(pgrab_internal.why_stopping(n.incarnation),
+    when n.state <> 'down' then coalesce((
+        select format('stopping %s run%s, the first for %s', count(*),
+          case when count(*) > 1 then 's' else '' end,
+          date_trunc('second', statement_timestamp() - min(l.stopping_at)))
+        from pgrab.live l where l.incarnation = n.incarnation and l.stopping_at is not null
+        having count(*) > 0),
       case when n.fitness < 50 then 'fitness ' || n.fitness || '%: ' || n.fitness_why end, (
       select string_agg(pgrab_tool.pool_ill(p.name, p.up, p.processes, p.fault), '; ' order by p.name)
       from pgrab.pool p where p.node_id = n.id)) end as warning,
-  pgrab_internal.overridden(n) as overridden
+  (select string_agg(format('%s %s for %s', k.key, case k.key when 'weight' then to_jsonb(n.weight)
+        else n.labels end, k.value #>> '{}'), ', ' order by k.key desc)
+    from jsonb_each(n.own) k) as overridden
 from pgrab.node n
 cross join lateral (select regexp_replace(n.strategy, '^.*/', '') as strategy,
     n.state = 'up' and pgrab_internal.beats(n.in_hand, n.heartbeat_every, n.heartbeat_at) as live) r;

@@ -44,26 +44,6 @@ end $$;
 comment on function pgrab_internal.explain_ended(bigint, bigint, text) is
   'The gates of a task that has ended, or was deleted.';
 
--- Several transactions of one owner may run on a node: it is the one that began when the run did.
-create or replace function pgrab_internal.explain_lock(t pgrab_internal.task)
-returns setof pgrab_internal.gate
-language sql stable
-begin atomic
-  select 'lock', 'waits', format('Session %s, which runs it, has waited since %s for a lock of session %s '
-    '(%s%s): let that commit, or select pg_terminate_backend(%s).', a.pid, pgrab_internal.cut(a.query_start),
-    b.pid, b.usename, ', ' || nullif(b.application_name, ''), b.pid), 'waits for a lock of session ' || b.pid
-  from (
-    select x.pid, x.query_start from pg_stat_activity x
-    where t.kind = 'sql' and x.datname = current_database() and x.usename = t.owner
-      and x.application_name = 'pgrab sql ' || t.incarnation and x.wait_event_type = 'Lock'
-      and x.xact_start between t.started_at - interval '1 s' and t.started_at + interval '2 s'
-    order by x.xact_start limit 1) a
-    join pg_stat_activity b on b.pid = any (pg_blocking_pids(a.pid))
-  order by b.xact_start limit 1;
-end;
-comment on function pgrab_internal.explain_lock(pgrab_internal.task) is
-  'The lock that a running statement waits for.';
-
 create or replace function pgrab_internal.explain_running(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
@@ -79,7 +59,18 @@ begin atomic
   where not exists (select from pgrab.node n
     where n.id = t.node_id and n.incarnation = t.incarnation and n.live)
   union all
-  select l.* from pgrab_internal.explain_lock(t) l;
+  -- Several transactions of one owner may run on a node: it is the one that began when the run did.
+  (select 'lock', 'waits', format('Session %s, which runs it, has waited since %s for a lock of session %s '
+    '(%s%s): let that commit, or select pg_terminate_backend(%s).', a.pid, pgrab_internal.cut(a.query_start),
+    b.pid, b.usename, ', ' || nullif(b.application_name, ''), b.pid), 'waits for a lock of session ' || b.pid
+  from (
+    select x.pid, x.query_start from pg_stat_activity x
+    where t.kind = 'sql' and x.datname = current_database() and x.usename = t.owner
+      and x.application_name = 'pgrab sql ' || t.incarnation and x.wait_event_type = 'Lock'
+      and x.xact_start between t.started_at - interval '1 s' and t.started_at + interval '2 s'
+    order by x.xact_start limit 1) a
+    join pg_stat_activity b on b.pid = any (pg_blocking_pids(a.pid))
+  order by b.xact_start limit 1);
 end;
 comment on function pgrab_internal.explain_running(pgrab_internal.task) is 'The gates of a running task.';
 
@@ -182,38 +173,25 @@ end;
 comment on function pgrab_internal.explain_held_up(pgrab_internal.task) is
   'What the server, or somebody in it, has against its start.';
 
-create or replace function pgrab_internal.explain_parent(p pgrab_internal.task, p_run_if text, p_status text)
-returns pgrab_internal.gate
-language sql stable
-begin atomic
-  select 'parent ' || pgrab_internal.called(p.id, p.name, p.key),
-    case when p_status is null and p.paused then 'blocked' when p_status is null then 'waits'
-      when pgrab_internal.run_if_met(p_run_if, p_status) then 'ok' else 'blocked' end,
-    case when p_status is null and p.paused
-        then format('Starts after its %s; it is paused: select pgrab.resume(%s) resumes it.', p_run_if, p.id)
-      when p_status is null then format('Starts after its %s; it is %s%s.', p_run_if, p.status,
-        case when p.status = 'waiting' then ' itself' else '' end)
-      when p_status = 'parked' then format('It failed: %s. select pgrab.retry(%s) tries it again.',
-        coalesce(p.last_error, p.last_outcome), p.id)
-      else format('It has ended: %s; required: %s.', p_status, p_run_if) end, null;
-end;
-comment on function pgrab_internal.explain_parent(pgrab_internal.task, text, text) is
-  'Does this parent let a link start? p_run_if: the required outcome; p_status: how the parent has ended.';
-
 create or replace function pgrab_internal.explain_parents(t pgrab_internal.task, p_all boolean)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
-  (select g.*
+  (select 'parent ' || pgrab_internal.called(a.parent_id, s.name, p.key),
+    case when s.ended is null and p.paused then 'blocked' when s.ended is null then 'waits'
+      when pgrab_internal.run_if_met(a.run_if, s.ended) then 'ok' else 'blocked' end,
+    case when s.ended is null and p.paused then format('Starts after its %s; it is paused: select '
+        'pgrab.resume(%s) resumes it.', a.run_if, a.parent_id)
+      when s.ended is null then format('Starts after its %s; it is %s%s.', a.run_if, p.status,
+        case when p.status = 'waiting' then ' itself' else '' end)
+      when s.ended = 'parked' then format('It failed: %s. select pgrab.retry(%s) tries it again.',
+        coalesce(p.last_error, p.last_outcome), a.parent_id)
+      else format('It has ended: %s; required: %s.', s.ended, a.run_if) end, null
   from pgrab_internal.parents_of(t.id) a left join pgrab.task p on p.id = a.parent_id
     cross join lateral (
-      select case when p.id is not null then p.name
-        else (select r.name from pgrab.last_run(a.parent_id) r) end as name) n
-    cross join lateral (
-      select jsonb_populate_record(
-        row(p.*)::pgrab_internal.task, jsonb_build_object('id', a.parent_id, 'name', n.name)) as task) x
-    cross join lateral pgrab_internal.explain_parent(
-      x.task, a.run_if, pgrab_internal.parent_status(a.parent_id)) g
+      select pgrab_internal.parent_status(a.parent_id) as ended, case when p.id is not null then p.name
+        else (select r.name from pgrab.last_run(a.parent_id) r) end as name
+      offset 0) s -- asked once
   where p_all order by a.parent_id)
   union all
   select 'parents', 'waits', null, 'waiting for ' || string_agg(coalesce(p.name, p.key, '#' || p.id)
@@ -516,44 +494,36 @@ end;
 comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
   'The gates of pools of handlers: the processes that handle its kind, on every node that has some.';
 
--- One row; a table, so that PostgreSQL inlines it.
-create or replace function pgrab_internal.cluster_for(t pgrab_internal.task)
-returns table (live bigint, up bigint, runs bigint, up_kind bigint, up_login bigint, up_runs bigint,
-  up_labels bigint, low bigint, reserved smallint, small text, fit bigint, well bigint, names text,
-  slots bigint, free bigint)
-language sql stable
-begin atomic
-  select count(*), count(*) filter (where f.up), count(*) filter (where f.runs),
-    count(*) filter (where f.up and t.kind = any (n.kinds)), count(*) filter (where f.up and f.login),
-    count(*) filter (where f.up and f.runs), count(*) filter (where f.up and f.labels),
-    count(*) filter (where f.low), min(n.min_priority) filter (where f.low),
-    string_agg(format('%s: %s', n.name, f.too_small), '; ' order by n.name)
-      filter (where f.too_small is not null),
-    count(*) filter (where f.fits), count(*) filter (where f.fits and not n.ill),
-    string_agg(n.name, ', ' order by n.name) filter (where f.fits), sum(f.slots) filter (where f.fits),
-    count(*) filter (where f.fits and f.full is null)
-  from pgrab.node n
-    cross join lateral (
-      select n.state = 'up' as up, n.labels @> t.require as labels,
-        t.kind <> 'sql' or t.owner = any (n.owners) as login,
-        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.*
-      from pgrab_tool.room_for(n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w) x
-    cross join lateral (
-      select x.*, y.fits and t.priority < n.min_priority is not true and x.small is null as fits,
-        y.fits and t.priority < n.min_priority as low, case when y.fits then x.small end as too_small
-      from (select x.up and x.runs and x.labels as fits) y) f
-  where n.live;
-end;
-comment on function pgrab_internal.cluster_for(pgrab_internal.task) is
-  'How many nodes are alive, and how many of these have what the task needs.';
-
 -- The first of these that holds is the reason.
 create or replace function pgrab_internal.explain_cluster(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
 begin atomic
   select 'nodes', case when m.detail is null then 'waits' else 'blocked' end, m.detail, m.why
-  from pgrab_internal.cluster_for(t) c
+  from (
+    select count(*) as live, count(*) filter (where f.up) as up, count(*) filter (where f.runs) as runs,
+      count(*) filter (where f.up and t.kind = any (n.kinds)) as up_kind,
+      count(*) filter (where f.up and f.login) as up_login,
+      count(*) filter (where f.up and f.runs) as up_runs,
+      count(*) filter (where f.up and f.labels) as up_labels, count(*) filter (where f.low) as low,
+      min(n.min_priority) filter (where f.low) as reserved,
+      string_agg(format('%s: %s', n.name, f.too_small), '; ' order by n.name)
+        filter (where f.too_small is not null) as small,
+      count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not n.ill) as well,
+      string_agg(n.name, ', ' order by n.name) filter (where f.fits) as names,
+      sum(f.slots) filter (where f.fits) as slots,
+      count(*) filter (where f.fits and f.full is null) as free
+    from pgrab.node n
+      cross join lateral (
+        select n.state = 'up' as up, n.labels @> t.require as labels,
+          t.kind <> 'sql' or t.owner = any (n.owners) as login,
+          pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.*
+        from pgrab_tool.room_for(n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w) x
+      cross join lateral (
+        select x.*, y.fits and t.priority < n.min_priority is not true and x.small is null as fits,
+          y.fits and t.priority < n.min_priority as low, case when y.fits then x.small end as too_small
+        from (select x.up and x.runs and x.labels as fits) y) f
+    where n.live) c
     cross join lateral (
       select string_agg(n.name, ', ' order by n.name) as silent from pgrab.node n where n.state <> 'down') s
     cross join lateral (select
@@ -624,23 +594,6 @@ end;
 comment on function pgrab_internal.explain_prefer(pgrab_internal.task) is
   'Which nodes it prefers, and when others may take it.';
 
--- As look_turns.sql: from one key to the next; no further than p_most.
-create or replace function pgrab_internal.share_keys(t pgrab_internal.task, p_most integer) returns setof text
-language sql stable
-begin atomic
-  with recursive hop(share_key) as (
-    select ''
-    union all
-    select n.share_key from hop h cross join lateral (
-      select x.share_key from pgrab.task x
-      where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = pgrab_tool.lane_of(t)
-        and x.share_key > h.share_key and x.due_at <= statement_timestamp() and x.status = 'scheduled'
-      order by x.share_key limit 1) n)
-  select h.share_key from hop h offset 1 limit p_most;
-end;
-comment on function pgrab_internal.share_keys(pgrab_internal.task, integer) is
-  'The first keys of which something is due in the lane of this task.';
-
 create or replace function pgrab_internal.explain_turn(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language plpgsql stable set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
@@ -653,8 +606,16 @@ begin
   if t.share_key is null or t.status <> 'scheduled' or t.due_at > statement_timestamp() then
     return;
   end if;
-  select count(*) filter (where k <> t.share_key) into v_others
-  from pgrab_internal.share_keys(t, c_most) k;
+  with recursive hop(share_key) as ( -- as look_turns.sql: from one key to the next
+    select ''
+    union all
+    select n.share_key from hop h cross join lateral (
+      select x.share_key from pgrab.task x
+      where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = pgrab_tool.lane_of(t)
+        and x.share_key > h.share_key and x.due_at <= statement_timestamp() and x.status = 'scheduled'
+      order by x.share_key limit 1) n)
+  select count(*) filter (where k.share_key <> t.share_key) into v_others
+  from (select h.share_key from hop h offset 1 limit c_most) k;
   select count(*) into v_before from (
     select from pgrab.task x
     where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = pgrab_tool.lane_of(t)
@@ -725,17 +686,6 @@ begin atomic
 end;
 comment on function pgrab_internal.explain_claim(pgrab_internal.task) is 'Which node has claimed it.';
 
-create or replace function pgrab_internal.explain_look(t pgrab_internal.task)
-returns setof pgrab_internal.gate
-language sql stable
-begin atomic
-  select 'next look', 'ok',
-    'A node looks when the doorbell rings, and at the latest after its `poll` (1 s by default).',
-    'about to be taken'
-  where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s';
-end;
-comment on function pgrab_internal.explain_look(pgrab_internal.task) is 'When nodes look next.';
-
 -- p_all: all gates; otherwise no more than to the first that is shut, and nothing that is only told.  (A
 -- statement each: one for all would be begun fourteen times.)
 create or replace function pgrab_internal.gates(t pgrab_internal.task, p_all boolean)
@@ -770,7 +720,9 @@ begin
       when 12 then g := array(select x from pgrab_internal.explain_pools(t) x);
       when 13 then g := array(select x from pgrab_internal.explain_owner(t) x where t.prefer is null
         union all select x from pgrab_internal.explain_turn(t) x);
-      else g := array(select x from pgrab_internal.explain_look(t) x);
+      else g := case when t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s'
+        then array[('next look', 'ok', 'A node looks when the doorbell rings, and at the latest after its '
+          '`poll` (1 s by default).', 'about to be taken')::pgrab_internal.gate] else '{}' end;
     end case;
     continue when g = '{}';
     return query select * from unnest(g);

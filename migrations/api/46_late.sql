@@ -112,24 +112,6 @@ end;
 comment on function pgrab_tool.limit_held(text, timestamptz, integer) is
   'Who had the places of a limit at that moment, if all were taken. No row: some were free, or nobody knows.';
 
-create or replace function pgrab_internal.late_node(r pgrab_internal.run) returns table (why text)
-language sql stable
-begin atomic
-  select concat_ws('; ', case when w.free > w.held
-      then format('no node took it for %s%s', date_trunc('second', w.free),
-        case when h.what is null then ' (limit ' || w.key || ')' end)
-      else format('%s had it for %s', r.node, date_trunc('second', w.held)) end,
-    coalesce(case when w.free > w.held then h.what end, b.why))
-  from (
-    select r.claimed_at - greatest(r.fire_at, r.created_at) as free,
-      r.started_at - greatest(r.claimed_at, r.fire_at, r.created_at) as held,
-      pgrab_internal.late_limit(r) as key) w
-    left join lateral pgrab_internal.late_busy(r, r.node) b on true
-    left join lateral pgrab_tool.limit_held(w.key, pgrab_internal.late_middle(r), 2000) h on true;
-end;
-comment on function pgrab_internal.late_node(pgrab_internal.run) is
-  'How long no node took a run, or its node let it wait.';
-
 -- Of all that kept it the last counts, if it did so for half of the time.
 create or replace function pgrab_tool.why_late(p_id bigint, p_version bigint, p_finished timestamptz)
 returns table (why text, why_at text)
@@ -137,13 +119,23 @@ language sql stable
 begin atomic
   select case when u.until - r.fire_at >= (coalesce(r.started_at, r.claimed_at) - r.fire_at) / 2
     then format('%s at %s', u.what, to_char(u.until, 'HH24:MI:SS'))
-    else n.why end,
+    else concat_ws('; ', case when w.free > w.held
+        then format('no node took it for %s%s', date_trunc('second', w.free),
+          case when h.what is null then ' (limit ' || w.key || ')' end)
+        else format('%s had it for %s', r.node, date_trunc('second', w.held)) end,
+      coalesce(case when w.free > w.held then h.what end, b.why)) end,
     to_char(pgrab_internal.late_middle(row(r.*)::pgrab_internal.run), 'YYYY-MM-DD"T"HH24:MI:SS')
   from pgrab.run r left join lateral (
     select x.until, x.what from pgrab_internal.late_until(row(r.*)::pgrab_internal.run) x
     where x.until > r.fire_at and x.until <= coalesce(r.started_at, r.claimed_at)
     order by x.until desc limit 1) u on true
-    left join lateral pgrab_internal.late_node(row(r.*)::pgrab_internal.run) n on true
+    cross join lateral ( -- how long no node took it, or its node let it wait
+      select r.claimed_at - greatest(r.fire_at, r.created_at) as free,
+        r.started_at - greatest(r.claimed_at, r.fire_at, r.created_at) as held,
+        pgrab_internal.late_limit(row(r.*)::pgrab_internal.run) as key) w
+    left join lateral pgrab_internal.late_busy(row(r.*)::pgrab_internal.run, r.node) b on true
+    left join lateral pgrab_tool.limit_held(
+      w.key, pgrab_internal.late_middle(row(r.*)::pgrab_internal.run), 2000) h on true
   where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished and r.attempt = 1
     and coalesce(r.started_at, r.claimed_at) > r.fire_at + interval '2 s'
   union all

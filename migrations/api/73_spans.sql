@@ -17,35 +17,6 @@ begin atomic
 end;
 comment on function pgrab_internal.otlp_attributes(jsonb) is 'Facts as OTLP writes them.';
 
--- A run that belongs to no trace is in one of its own: with the other attempts of its fire, and with the
--- links of its run of a chain.  p_home: what tells this database from others.
-create or replace function pgrab_internal.trace_of(
-  p_traceparent text, p_chain_run bigint, p_id bigint, p_fire timestamptz, p_home text)
-returns text
-language sql stable
-return case when p_traceparent is not null then substr(p_traceparent, 4, 32)
-  else encode(substring(sha256(convert_to(p_home || case when p_chain_run is not null
-    then 'chain ' || p_chain_run else p_id || ' ' || (p_fire at time zone 'UTC') end, 'UTF8'))
-    from 1 for 16), 'hex') end;
-comment on function pgrab_internal.trace_of(text, bigint, bigint, timestamptz, text) is
-  'The number of the trace of a run.';
-
-create or replace function pgrab_internal.span_before(
-  p_id bigint, p_version bigint, p_fire timestamptz, p_finished timestamptz)
-returns text
-language sql stable
-begin atomic
-  select pgrab_internal.span_of(p_id, b.version)
-  from (
-    select r.version, r.fire_at from pgrab.run r
-    where r.task_id = p_id and r.finished_at <= p_finished
-      and r.finished_at > p_finished - interval '1 day' offset 0) b
-  where b.fire_at = p_fire and b.version < p_version
-  order by b.version desc limit 1;
-end;
-comment on function pgrab_internal.span_before(bigint, bigint, timestamptz, timestamptz) is
-  'The run before this one, of the same fire, as a span. Null: there is none in the day before.';
-
 -- An expression, which PostgreSQL inlines: then it does not read what the run has printed.
 create or replace function pgrab_internal.span(r pgrab_internal.run, p_trace text, p_before text)
 returns jsonb
@@ -70,22 +41,10 @@ return jsonb_strip_nulls(jsonb_build_object(
 comment on function pgrab_internal.span(pgrab_internal.run, text, text) is
   'A run as a span. p_before: the span of the attempt before it.';
 
--- From the time at which it could begin, so only of a first attempt: what comes before a further one is its
+-- A run that belongs to no trace is in one of its own: with the other attempts of its fire, and with the
+-- links of its run of a chain; `home` tells this database from others.  The wait for its start is a span from
+-- the time at which it could begin, so only of a first attempt: what comes before a further one is its
 -- backoff.
-create or replace function pgrab_internal.span_wait(r pgrab_internal.run, p_trace text) returns jsonb
-language sql stable
-return case when r.attempt = 1
-    and greatest(r.fire_at, r.created_at) < coalesce(r.started_at, r.claimed_at)
-  then jsonb_strip_nulls(jsonb_build_object(
-    'traceId', p_trace, 'spanId', pgrab_internal.span_of(r.task_id, -r.version),
-    'parentSpanId', substr(r.traceparent, 37, 16), 'name', coalesce(r.name, r.key, r.kind) || ' waits',
-    'kind', 1, -- internal
-    'startTimeUnixNano', pgrab_internal.otlp_nanos(greatest(r.fire_at, r.created_at)),
-    'endTimeUnixNano', pgrab_internal.otlp_nanos(coalesce(r.started_at, r.claimed_at)),
-    'attributes', pgrab_internal.otlp_attributes(jsonb_build_object('pgrab.task.id', r.task_id)))) end;
-comment on function pgrab_internal.span_wait(pgrab_internal.run, text) is
-  'The wait of a run for its start as a span. Null: there was none.';
-
 -- In the order of the history, behind the run that p_at, p_id and p_version name; a finish may be committed a
 -- little later than its time says, so the last five seconds are left for the next call.  What ended longer
 -- than p_behind before that is counted, and left out.  So is a trace that its program does not sample, which
@@ -108,18 +67,33 @@ begin atomic
     select s.finished_at, s.task_id, s.version from slice s
     order by s.finished_at desc, s.task_id desc, s.version desc limit 1),
   made as (
-    select concat_ws(',', pgrab_internal.span_wait(row(r.*)::pgrab_internal.run, t.trace),
+    select concat_ws(',', case when r.attempt = 1 and w.since < coalesce(r.started_at, r.claimed_at)
+        then jsonb_strip_nulls(jsonb_build_object(
+          'traceId', t.trace, 'spanId', pgrab_internal.span_of(r.task_id, -r.version),
+          'parentSpanId', substr(r.traceparent, 37, 16), 'name', coalesce(r.name, r.key, r.kind) || ' waits',
+          'kind', 1, -- internal
+          'startTimeUnixNano', pgrab_internal.otlp_nanos(w.since),
+          'endTimeUnixNano', pgrab_internal.otlp_nanos(coalesce(r.started_at, r.claimed_at)),
+          'attributes', pgrab_internal.otlp_attributes(jsonb_build_object('pgrab.task.id', r.task_id)))) end,
       pgrab_internal.span(row(r.*)::pgrab_internal.run, t.trace, b.span)) as made
     from slice s
       join pgrab.run r
         on r.finished_at = s.finished_at and r.task_id = s.task_id and r.version = s.version
       cross join (select c.system_id || ' ' || c.database || ' ' as home from pgrab.cluster c) c
       cross join lateral (
-        select pgrab_internal.trace_of(r.traceparent, r.chain_id, r.task_id, r.fire_at,
-          coalesce(c.home, '')) as trace) t
-      cross join lateral (
-        select case when r.attempt > 1
-          then pgrab_internal.span_before(r.task_id, r.version, r.fire_at, r.finished_at) end as span) b
+        select case when r.traceparent is not null then substr(r.traceparent, 4, 32)
+          else encode(substring(sha256(convert_to(coalesce(c.home, '') || case when r.chain_id is not null
+            then 'chain ' || r.chain_id else r.task_id || ' ' || (r.fire_at at time zone 'UTC') end, 'UTF8'))
+            from 1 for 16), 'hex') end as trace) t
+      cross join lateral (select greatest(r.fire_at, r.created_at) as since) w
+      left join lateral ( -- the attempt before this one, within a day
+        select pgrab_internal.span_of(r.task_id, x.version) as span
+        from (
+          select y.version, y.fire_at from pgrab.run y
+          where r.attempt > 1 and y.task_id = r.task_id and y.finished_at <= r.finished_at
+            and y.finished_at > r.finished_at - interval '1 day' offset 0) x
+        where x.fire_at = r.fire_at and x.version < r.version
+        order by x.version desc limit 1) b on true
     where not s.late and r.outcome not in ('skipped', 'missed')
       and coalesce(strpos('13579bdf', right(r.traceparent, 1)) > 0, true))
   select coalesce(l.finished_at, p_at, statement_timestamp() - interval '5 s'), coalesce(l.task_id, p_id, 0),
