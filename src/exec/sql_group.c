@@ -44,6 +44,7 @@ struct sql_group {
 	int64_t begun_us;
 	bool closed; /* it takes no more */
 	bool broken; /* nothing of it may be committed */
+	bool stuck;  /* and its backend may still be at work: so its runs are not over */
 	bool clean;  /* the session, for sure */
 };
 
@@ -111,21 +112,40 @@ static void
 lose(struct sql_group *g, const struct sql_work *k)
 {
 	g->broken = true;
-	(void)sql_end_backend(k);
+	g->stuck = !sql_end_backend(k);
 }
 
-/* Nothing of the text is left. */
+/* Nothing of the text is left in the transaction, and what it has done to the session besides is settled: it
+ * may have prepared something under the name of our finish. */
+static enum rc
+roll_back(struct sql_group *g, const struct sql_work *k)
+{
+	const char *settle[] = {k->incarnation};
+	const struct db_step step[] = {{.sql = "rollback to savepoint pgrab_text"},
+	    {.sql = sql_text("sql_settle"), .n_params = 1, .params = settle},
+	    {.sql = "release savepoint pgrab_text"}};
+	PGresult *res[3];
+	struct err ignored;
+	size_t failed;
+	enum rc rc = db_steps(g->session->db, step, 3, -1, 0, res, &failed, &ignored);
+
+	if (rc == RC_OK)
+		g->clean = g->clean && sql_session_settled(g->session, res[1]);
+	for (size_t i = 0; i < 3; i++)
+		PQclear(res[i]);
+	return rc;
+}
+
 static void
 take_back(struct sql_group *g, const struct sql_work *k, enum rc rc)
 {
-	struct err ignored;
-
 	g->closed = true;
+	if (rc != RC_UNKNOWN && db_conn(g->session->db) != NULL)
+		rc = roll_back(g, k);
 	if (rc == RC_UNKNOWN || db_conn(g->session->db) == NULL)
 		lose(g, k);
-	else if (db_script(g->session->db, "rollback to savepoint pgrab_text; release savepoint pgrab_text",
-		     &ignored) != RC_OK)
-		g->broken = true; /* it had not come to the savepoint */
+	else
+		g->broken = rc != RC_OK; /* it had not come to the savepoint */
 }
 
 /* For the finish of all: one of their rows may be locked. */
@@ -180,12 +200,15 @@ execute(struct sql_group *g, struct sql_work *k)
 	rc = carry_out(g, k, &err);
 	sql_session_turn(g->session, NULL, k->host);
 	m->ended_us = clock_mono_us();
-	if (rc != RC_OK) {
-		outbuf_destroy(&m->out);
+	if (rc != RC_OK)
 		take_back(g, k, rc);
+	if (rc != RC_OK && !g->stuck) {
+		outbuf_destroy(&m->out);
 		return false;
 	}
 	g->n++;
+	if (g->stuck)
+		return true;
 	g->closed =
 	    !g->clean || g->session->swollen || g->n == g->max || m->ended_us - g->begun_us > SQL_GROUP_US;
 	return true;
@@ -309,6 +332,8 @@ close_transaction(struct sql_group *g)
 	struct sql_work k;
 	enum rc rc;
 
+	if (g->stuck)
+		return RC_UNKNOWN;
 	if (g->n == 0 || g->broken || any_stops(g))
 		return RC_AGAIN;
 	sql_work_make(&k, g->worker, g->member[0].run, g->member[0].host, &ignored);
@@ -318,11 +343,9 @@ close_transaction(struct sql_group *g)
 		rc = commit(g, &err);
 	else if (rc == RC_UNKNOWN)
 		lose(g, &k);
-	if (rc == RC_OK)
-		return RC_OK;
 	if (rc == RC_UNKNOWN && !g->broken)
 		rc = sql_find_out(&k);
-	return rc == RC_OK || rc == RC_UNKNOWN ? rc : RC_AGAIN;
+	return rc == RC_OK || (rc == RC_UNKNOWN && (!g->broken || g->stuck)) ? rc : RC_AGAIN;
 }
 
 enum rc

@@ -1,5 +1,7 @@
 """sql_group: several short sql runs of one owner are one transaction, and nobody can tell but by the clock."""
 import contextlib
+import os
+import signal
 
 import psycopg
 import pytest
@@ -101,6 +103,54 @@ def test_a_lost_connection_or_a_cancelled_statement_undoes_a_group(db, nodes, ef
     assert db.one("select count(*) from pgrab.run where outcome = 'succeeded' and task_id = any (%s)", tasks) == 1500
     # By itself a run is struck like any other, and that costs it an attempt; not the others of its group.
     assert db.one("select count(*) from pgrab.run where outcome <> 'succeeded'") <= struck
+
+
+def test_a_connection_that_is_lost_in_the_finish_of_a_group_costs_no_attempt(db, nodes, eff):
+    """Nothing of it can be committed, and that is known at once."""
+    db.query("""create sequence struck; grant usage on struck to public;
+        create function strike() returns trigger language plpgsql as $$ begin
+          if current_query() like '%%finish_runs%%' and nextval('public.struck') <= 2 then
+            perform pg_terminate_backend(pg_backend_pid());
+          end if;
+          return old;
+        end $$;
+        create trigger zz_strike before delete on pgrab.task for each row when (old.name like '%%50') execute function strike()""".replace("%%", "%"))
+    nodes.start("n1", workers=2, sql_group=20)
+    tasks = add(db, "insert into public.eff values ({n})")
+    wait_all(db, tasks)
+    assert db.one("select last_value from struck") >= 2, "no group was struck"
+    assert {(run.outcome, run.attempt) for run in db.query("select outcome, attempt from pgrab.run")} == {("succeeded", 1)}
+    found = grouped(db)
+    assert (found.n, found.different) == (HUNDREDS, HUNDREDS)
+
+
+@pytest.mark.private_server
+@pytest.mark.deadline(120)
+def test_runs_of_a_group_are_not_over_while_its_backend_is_frozen(db, nodes, eff):
+    """A node that leaves does not hand them back, as if they had never begun."""
+    node = nodes.start("n1", workers=1, sql_group=20, drain_timeout="100ms")
+    tasks = add(db, "insert into public.eff values ({n}); select pg_advisory_xact_lock({n}), pg_sleep(0.002)", count=600)
+
+    def frozen_with_several():
+        for (pid,) in db.query("select pid from pg_stat_activity where application_name like 'pgrab sql %%' and state <> 'idle'"):
+            os.kill(pid, signal.SIGSTOP)
+            held = db.query("select objid::int as n from pg_locks where locktype = 'advisory' and granted and pid = %s", pid)
+            if len(held) > 2:
+                return pid, [row.n for row in held]
+            os.kill(pid, signal.SIGCONT)
+        return None
+    pid, held = wait_until(frozen_with_several, 20, "a group")
+    try:
+        nodes.start("n2", workers=1)
+        node.term()
+        node.wait_exit(40)
+        assert db.one("select count(*) from pgrab.task where name::int = any (%s) and status = 'running' and node_id = "
+                      "(select id from pgrab.node where name = 'n1')", held) == len(held)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_all(db, tasks, timeout=40)
+    found = grouped(db)
+    assert (found.n, found.different) == (600, 600)
 
 
 def warm_up(db):
