@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import groups
 import pools
 import waits
 from check import History, check
@@ -51,15 +52,18 @@ class Arena:
         self.waits = Waits(self.load, self.seed, self.over)
         self.when = When(self.load, self.seed, self.over)
         self.door = Serve(self.db, self.folder, door=True)
+        self.groups = groups.Groups(self.load, self.seed, self.over)
         self.config = pools.sections(self.load, self.folder)
 
     def draw(self):
-        return draw(self.rng, self.SECONDS, self.NODES) + pools.draw(self.seed, self.SECONDS, self.NODES) + waits.draw(self.seed, self.SECONDS, self.NODES)
+        return draw(self.rng, self.SECONDS, self.NODES) + pools.draw(self.seed, self.SECONDS, self.NODES) + waits.draw(self.seed, self.SECONDS, self.NODES) \
+            + groups.draw(self.seed, self.SECONDS, self.NODES)
 
     def begin(self):
         self.load.begin()
         self.waits.begin()
         self.when.begin()
+        self.groups.begin()
         for i in range(self.NODES):
             self.start(i)
         self.load.pools(pools.tasks(self.seed))
@@ -71,7 +75,11 @@ class Arena:
         self.when.settle()
 
     def judge(self):
-        return check(self.history())
+        return check(self.history()) + self.groups.faults()
+
+    def counted(self):
+        """More figures of the seed."""
+        return {"grouped": self.groups.grouped()}
 
     def end_others(self):
         """Who is there beside the nodes."""
@@ -85,12 +93,18 @@ class Arena:
             self.log.write(json.dumps({"at": time.time(), "what": what, **more}) + "\n")
             self.log.flush()
 
-    def options(self):
-        return {**TIMES, "callback_url": self.door.url}
+    def options(self, i):
+        return {**TIMES, "callback_url": self.door.url, "config": self.file_of(i), "labels": "site=a" if i == 0 else "", "sql_group": self.groups.size(i)}
+
+    def file_of(self, i):
+        """The owner's sessions are behind the wire of the node, too."""
+        path = self.folder / f"n{i}.conf"
+        path.write_text(self.config.read_text(encoding="utf-8") + self.groups.section(self.wires[i].dsn), encoding="utf-8")
+        path.chmod(0o600)
+        return path
 
     def start(self, i):
-        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, config=self.config, labels="site=a" if i == 0 else "",
-                    **self.options())
+        node = Node(self.db, f"n{i}", self.folder, dsn=self.wires[i].dsn, **self.options(i))
         if i < len(self.nodes):
             self.ended.append(self.nodes[i])
             self.nodes[i] = node
@@ -211,6 +225,7 @@ def run_seed(cluster, seed, folder, kind=Arena):
     try:
         arena.run()
         starts, tasks = arena.load.starts(), arena.load.size()
+        more = arena.counted()
         runs, preempted = arena.db.query("select count(*) as runs, count(*) filter (where outcome = 'preempted') as preempted from pgrab.run")[0]
     finally:
         arena.close()
@@ -218,4 +233,4 @@ def run_seed(cluster, seed, folder, kind=Arena):
                           "kills": arena.counts.get("killed", 0), "handlers": arena.counts.get("handlers", 0),
                           "server": arena.counts.get("crash", 0) + arena.counts.get("restart", 0), "tasks": tasks, "starts": starts, "runs": runs,
                           "moves": arena.moves.made.total(),
-                          "preempted": preempted}
+                          "preempted": preempted, **more}

@@ -172,6 +172,17 @@ class Nemesis:
             conn.execute("""select pg_terminate_backend(pid) from (select pid, row_number() over (order by pid) as n from pg_stat_activity
                 where datname = current_database() and application_name like 'pgrab%%' offset 0) a where n %% 3 = %s""", [int(pick * 3)])
 
+    def stuck(self, node, length, pick):
+        """One of those that carry out texts, in the middle of whatever it does."""
+        with self.connect() as conn:
+            rows = conn.execute("select pid from pg_stat_activity where application_name like 'pgrab sql%%' order by state, pid").fetchall()
+        if not rows:
+            return
+        pid = rows[int(pick * len(rows))].pid
+        send(pid, signal.SIGSTOP)
+        self.arena.over.wait(length)
+        send(pid, signal.SIGCONT)
+
     def full(self, node, length, pick):
         """No more connections: those that are lost cannot be made again."""
         name = self.arena.db.name

@@ -156,8 +156,11 @@ class OrderArena(Arena):
         self.config = self.load.sections()
         self.acts = []
 
-    def options(self):
-        return {**TIMES, "fence_after": "1s", "dead_after": "4s", "kill_grace": "200ms", "workers": "4", "allow": "sql,noop"}
+    def options(self, i):
+        return {**TIMES, "fence_after": "1s", "dead_after": "4s", "kill_grace": "200ms", "workers": "4", "allow": "sql,noop", "config": self.config}
+
+    def counted(self):
+        return {}
 
     def draw(self):
         rng = random.Random(f"{self.seed} orders")

@@ -9,7 +9,7 @@ from cluster import conninfo
 WORDS = {"claim": b"set status = case when t.kind", "start": b"set status = 'running', attempt", "finish": b"pgrab_internal.finish(",
          "beat": b"beat = n.beat + 1", "commit": b"commit\0", "step": b"pgrab_internal.steps_record(", "sql_step": b"pgrab_internal.step_run(",
          "waits": b"pgrab_internal.waits_tick(", "limit": b"pgrab_internal.limit_take(",
-         "tell": b"pgrab_internal.notices_tell("}
+         "tell": b"pgrab_internal.notices_tell(", "group": b"savepoint pgrab_text", "group_finish": b".finish_runs("}
 PREPARE, EXECUTE = re.compile(rb"P.{4}(pgrab_\d+)\0([^\0]*)\0", re.S), re.compile(rb"B.{4}\0(pgrab_\d+)\0", re.S)
 
 
