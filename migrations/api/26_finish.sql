@@ -290,7 +290,7 @@ begin
       cross join lateral (
         select not a.again and o.outcome <> 'waited' and t.schedule is not null and t.chain is null
           and (t.fires + 1 < t.max_runs or t.max_runs is null) as plan) p),
-  next as (
+  next as materialized ( -- the calendar is called once, not for each row
     select n.ord, n.fire
     from (
       select array_agg(e.schedule order by e.n), array_agg(e.timezone order by e.n),
