@@ -489,14 +489,22 @@ comment on function pgrab_internal.blackouts_tick() is
 
 -- ----------------------------------------------------------------------------------------------- for users
 
+-- A text, so that it has the rights of pgrab's owner: who reads the view has none on the table.
+create or replace function pgrab_internal.put_off_count(p_edition bigint) returns bigint
+language sql stable as $$
+  select count(*) from (
+    select from pgrab_internal.put_off p
+    where p.edition = p_edition and p.until > clock_timestamp() limit 10000) x
+$$;
+comment on function pgrab_internal.put_off_count(bigint) is
+  'How many tasks a window holds; it counts to 10000.';
+
 create or replace view pgrab.blackouts as
 select b.name, case when s.begins_at is null then 'over' when s.begins_at <= statement_timestamp() then 'on'
     else 'next' end as state,
   b.action, date_trunc('second', coalesce(s.begins_at, lower(b.during))) as begins_at,
   date_trunc('second', coalesce(s.ends_at, upper(b.during))) as ends_at,
-  (select count(*) from (
-    select from pgrab_internal.put_off p
-    where p.edition = b.edition and p.until > statement_timestamp() limit 10000) x) as held,
+  pgrab_internal.put_off_count(b.edition) as held,
   coalesce(nullif(concat_ws(', ', b.task_like, 'source ' || b.source, 'owner ' || b.owner), ''), 'all tasks')
     as tasks,
   case when b.schedule is not null then format('%s (%s) for %s', b.schedule, b.timezone, b.lasts) end

@@ -227,6 +227,16 @@ comment on column pgrab.history.waited is
   'How many seconds a first attempt started after its planned time, or after its INSERT if that was later.';
 comment on column pgrab.history.error is 'The first 30 characters of the reason why it did not succeed.';
 
+-- A text, so that it has the rights of pgrab's owner: who reads the view does not see all runs.
+create or replace function pgrab_internal.why_stopping(p_incarnation bigint) returns text
+language sql stable as $$
+  select format('stopping %s run%s, the first for %s', count(*), case when count(*) > 1 then 's' else '' end,
+    date_trunc('second', statement_timestamp() - min(l.stopping_at)))
+  from pgrab.live l where l.incarnation = p_incarnation and l.stopping_at is not null having count(*) > 0
+$$;
+comment on function pgrab_internal.why_stopping(bigint) is
+  'Which runs of a node were told to stop and have not ended, in a few words. Null: none.';
+
 create or replace view pgrab.events as
 select date_trunc('second', e.at) as at, e.what, e.role, nullif(e.login, e.role) as login, e.task_id, e.task,
   pgrab_internal.brief(e.detail::text, 40) as detail
@@ -270,12 +280,7 @@ select n.name,
   case when r.live and min(r.strategy) filter (where r.live) over ()
       <> max(r.strategy) filter (where r.live) over () then 'mixed strategies'
     when n.state <> 'down' and n.ill then 'cannot record runs now: see its log'
-    when n.state <> 'down' then coalesce((
-        select format('stopping %s run%s, the first for %s', count(*),
-          case when count(*) > 1 then 's' else '' end,
-          date_trunc('second', statement_timestamp() - min(l.stopping_at)))
-        from pgrab.live l where l.incarnation = n.incarnation and l.stopping_at is not null
-        having count(*) > 0),
+    when n.state <> 'down' then coalesce(pgrab_internal.why_stopping(n.incarnation),
       case when n.fitness < 50 then 'fitness ' || n.fitness || '%: ' || n.fitness_why end, (
       select string_agg(pgrab_tool.pool_ill(p.name, p.up, p.processes, p.fault), '; ' order by p.name)
       from pgrab.pool p where p.node_id = n.id)) end as warning,

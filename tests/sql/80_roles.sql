@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(43);
+select plan(44);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -283,6 +283,16 @@ grant pgrab_t_manager to pgrab_t_submit;
 select ok(pg_temp.signals('pgrab_t_submit', 't'),
   'unless the owner names it; it names the task by its number');
 revoke pgrab_t_manager from pgrab_t_submit;
+
+-- -------------------------------------------------------------------------------------------------- the views
+insert into pgrab.blackout (name, during)
+values ('now', tstzrange(now() - interval '1 hour', now() + interval '1 hour'));
+select is(array(
+    select c.relname::text from pg_class c
+    where c.relnamespace = 'pgrab'::regnamespace and c.relkind = 'v' and not pg_temp.try('pgrab_t_read',
+      format('select 1 + count(x) from (select * from pgrab.%I limit 1) x', c.relname))
+    order by 1), '{}', 'who may read gets a row of each view, with all of its columns');
+delete from pgrab.blackout;
 
 -- ------------------------------------------------------------------------------------- the door of callbacks
 create role pgrab_t_callback;
