@@ -284,7 +284,7 @@ select ok(pg_temp.signals('pgrab_t_submit', 't'),
   'unless the owner names it; it names the task by its number');
 revoke pgrab_t_manager from pgrab_t_submit;
 
--- -------------------------------------------------------------------------------------------------- the views
+-- ------------------------------------------------------------------------------------------------- the views
 insert into pgrab.blackout (name, during)
 values ('now', tstzrange(now() - interval '1 hour', now() + interval '1 hour'));
 select is(array(
