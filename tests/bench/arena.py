@@ -12,8 +12,8 @@ from server import Server
 class Arena:
     """With everything that was asked for; all of it is gone when it closes."""
 
-    def __init__(self, args, progress, names, settings=None):
-        self.args, self.progress, self.names = args, progress, names
+    def __init__(self, args, progress, names, settings=None, pg_bin=None):
+        self.args, self.progress, self.names, self.pg_bin = args, progress, names, pg_bin
         self.settings = {**(settings or {}), **dict(setting.split("=", 1) for setting in args.set)}
         self.server, self.processes, self.aside = None, [], []
         self.node_options = dict(option.split("=", 1) for option in args.node_option)
@@ -24,7 +24,7 @@ class Arena:
         try:
             self.build()
             self.progress.show("starting PostgreSQL")
-            self.server = Server(self.settings)
+            self.server = Server(self.settings, self.pg_bin)
             self.contenders = {name: contenders.KINDS[name](self) for name in self.names}
         except BaseException:
             self.__exit__()
@@ -33,8 +33,8 @@ class Arena:
 
     def build(self):
         self.progress.show("building")
-        folder = stage.build("tests/bench/floor", *([] if self.args.bin else ["src/pgrab"]))
-        self.floor = folder / "tests/bench/floor"
+        folder = stage.build("tests/bench/floor", "tests/bench/nothing.so", *([] if self.args.bin else ["src/pgrab"]))
+        self.floor, self.nothing = folder / "tests/bench/floor", folder / "tests/bench/nothing.so"
         self.pgrab = os.path.abspath(self.args.bin or folder / "src/pgrab")
         if not os.access(self.pgrab, os.X_OK):
             raise Failed(f"{self.pgrab} is not a program")

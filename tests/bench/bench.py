@@ -15,14 +15,15 @@ import nodes  # noqa: E402
 import serve  # noqa: E402
 import size  # noqa: E402
 import stage  # noqa: E402
+import statements  # noqa: E402
 import table  # noqa: E402
-import workers  # noqa: E402
+import versions  # noqa: E402
 import worst  # noqa: E402
 from process import Failed  # noqa: E402
 from report import Progress  # noqa: E402
 
 BENCHMARKS = {"compare": compare, "drain": drain, "latency": latency, "many": many, "nodes": nodes, "serve": serve, "size": size,
-              "table": table, "workers": workers, "worst": worst}
+              "statements": statements, "table": table, "versions": versions, "worst": worst}
 ON_A_STAGE = (drain, latency, serve, size, worst)  # the others set up their own
 
 
@@ -38,6 +39,9 @@ def add_common_options(command, module):
                          help="one more flag for `pgrab run`, e.g. workers=16; may be repeated")
     command.add_argument("--bin", metavar="PROGRAM", default=os.environ.get("PGRAB_BIN"),
                          help="measure this pgrab instead of building one (also: PGRAB_BIN)")
+    if module not in (statements, versions):  # which have two
+        command.add_argument("--postgres", choices=("15", "16", "17", "18"), metavar="MAJOR",
+                             help="on a server of this version from scripts/pg-versions (default: Debian's)")
     if module in ON_A_STAGE:
         command.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     else:
@@ -68,6 +72,8 @@ def main(argv):
     progress = Progress()
     benchmark = BENCHMARKS[args.what]
     try:
+        if isinstance(getattr(args, "postgres", None), str):
+            os.environ["PGRAB_PG_BIN"] = versions.server_folder(args.postgres)
         if benchmark not in ON_A_STAGE:
             return benchmark.run(args, progress)
         with stage.Stage(args, progress) as st:

@@ -16,40 +16,51 @@ from report import machine, print_machine, print_table
 from targets import BOUNDS, verdict
 from workloads import WORKLOADS, Sizes
 
+BRIEF_SCALE = 0.5
+
 COLUMNS = [("rate", "a second", 0), ("min_ms", "min ms", 2), ("p50_ms", "p50 ms", 2), ("p99_ms", "p99 ms", 2), ("max_ms", "max ms", 1),
            ("clear_ms", "cleared ms", 0), ("client_us", "client us", 1), ("server_us", "server us", 1), ("wal_b", "WAL B", 0),
            ("images_b", "images B", 0), ("commits", "commits", 4), ("statements", "statements", 4)]
 
 
-def add_options(command, natural, workloads=WORKLOADS):
-    command.add_argument("workload", nargs="*", metavar="WORKLOAD", help="which ones (default: all): " + ", ".join(w.name for w in workloads))
+def add_options(command, natural):
+    command.add_argument("workload", nargs="*", metavar="WORKLOAD", help="which ones (default: all): " + ", ".join(w.name for w in WORKLOADS))
     command.add_argument("--runs", type=natural, default=5, metavar="N", help="rounds of each side (default 5)")
     command.add_argument("--scale", type=float, default=1.0, metavar="X", help="sizes are multiplied with this (default 1)")
     command.add_argument("--tiny", action="store_true", help="every workload once, as small as can be: does it still work?")
+    command.add_argument("--brief", action="store_true", help="the workloads that have a target, without those that fill in millions of "
+                         f"rows, with short rounds (--scale {BRIEF_SCALE:g}): half an hour on a quiet machine")
     command.add_argument("--without", action="append", default=[], metavar="NAME", help="leave out a contender or a workload; may be repeated")
 
 
-def chosen(args, workloads):
-    names = [workload.name for workload in workloads]
+def chosen(args):
+    names = [workload.name for workload in WORKLOADS]
     unknown = sorted(set(args.workload) - set(names))
     if unknown:
         raise Failed(f"there is no workload {', '.join(unknown)}; there are: {', '.join(names)}")
-    return [w for w in workloads if w.name in (args.workload or names) and w.name not in args.without]
+    if args.brief:
+        args.scale, named = BRIEF_SCALE, {name for name, *_ in BOUNDS}
+        names = [workload.name for workload in WORKLOADS if workload.name in named and not workload.long]
+    return [w for w in WORKLOADS if w.name in (args.workload or names) and w.name not in args.without]
+
+
+def in_turn(workload, sides, args, progress):
+    """label -> the figures of its rounds, in order."""
+    results = {}
+    for number in range(1, args.runs + 1):
+        for label, play in sides.items():
+            progress.show(f"{workload.name}, {label}: round {number} of {args.runs}")
+            results.setdefault(label, []).append(play())
+            figure = next((f"{results[label][-1][key]:.{digits}f} {title}" for key, title, digits in COLUMNS
+                           if key in results[label][-1]), "")
+            progress.note(f"{workload.name}, {label}: round {number} of {args.runs}: {figure}")
+    return results
 
 
 def measured(workload, arena, args, progress):
-    """label -> the figures of its rounds, in order."""
     who = [name for name in workload.who if name not in args.without]
-    results = {}
     with workload.sides(arena, Sizes(args.scale, args.tiny), who) as sides:
-        for number in range(1, args.runs + 1):
-            for label, play in sides.items():
-                progress.show(f"{workload.name}, {label}: round {number} of {args.runs}")
-                results.setdefault(label, []).append(play())
-                figure = next((f"{results[label][-1][key]:.{digits}f} {title}" for key, title, digits in COLUMNS
-                               if key in results[label][-1]), "")
-                progress.note(f"{workload.name}, {label}: round {number} of {args.runs}: {figure}")
-    return results
+        return in_turn(workload, sides, args, progress)
 
 
 def medians(results):
@@ -107,10 +118,10 @@ def play_all(arena, args, progress, workloads, about):
     return report, failed
 
 
-def run(args, progress, workloads=WORKLOADS):
+def run(args, progress):
     if args.tiny:
         args.runs = 1
-    workloads = chosen(args, workloads)
+    workloads = chosen(args)
     names = sorted({name for workload in workloads for name in workload.who} - set(args.without))
     with Arena(args, progress, names) as arena:
         about = machine(arena.server)

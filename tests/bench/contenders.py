@@ -10,6 +10,10 @@ from process import Failed, Process
 from server import MEASURED_ROLE, ROOT
 
 NODE_MODULES_STAMP = ".package-lock.json"
+# What the args of a task in an application are like: a text of SQL, another one for each i.
+ARGS = """('{"to": "customer' || i || '@example.org", "template": "order_shipped", "locale": "en_GB", "order": ' || i || \
+', "items": [{"sku": "A-1003", "quantity": 2, "price": 12.5}, {"sku": "B-2210", "quantity": 1, "price": 80.0}], \
+"address": {"street": "1 High Street", "city": "Anytown", "postcode": "AB1 2CD"}, "track": "https://example.org/' || i || '"}')"""
 RIVAL_WORKERS = 24  # jobs at once in a process, as in graphile-worker's own benchmark
 PGRAB_WORKERS = 8
 
@@ -50,11 +54,13 @@ class Contender:
 class Pgrab(Contender):
     name, by_id = "pgrab", True
     waits = False  # spawn() starts work at once
+    takes_args = "nothing"  # the kind of tasks with args
     insert_one = "insert into pgrab.task (kind) values ('noop')"
     probe = "insert into pgrab.task (kind) values ('noop') returning id"
 
     def install(self, db):
         cluster.run_pgrab("migrate", dsn=db.dsn, timeout=120)
+        db.query("insert into pgrab.kind (kind, summary) values ('nothing', 'do nothing, with args')")
 
     def insert(self, rows, due="now()"):
         return f"insert into pgrab.task (kind, run_at) select 'noop', {due} from generate_series(1, {rows}) i"
@@ -67,6 +73,10 @@ class Pgrab(Contender):
         db.query(f"set role {MEASURED_ROLE}")  # sql runs as its owner, and the node has no other login
         db.query("insert into pgrab.task (kind, command) select %s, %s from generate_series(1, %s)", kind, command, tasks)
         db.query("reset role")
+
+    def load_args(self, db, tasks):
+        """Nothing to do, with args."""
+        db.query(f"insert into pgrab.task (kind, args) select '{self.takes_args}', {ARGS}::jsonb from generate_series(1, {tasks}) i")
 
     def count_inserted(self, db):
         return db.one("select count(*) from pgrab.task")
@@ -111,6 +121,7 @@ class Pgrab(Contender):
 
 class Handled(Pgrab):
     """Tasks of a kind that handler processes carry out."""
+    takes_args = "bench"
     insert_one = "insert into pgrab.task (kind) values ('bench')"
     probe = "insert into pgrab.task (kind, args) values ('bench', '{\"n\": 1}') returning id"
 
@@ -195,6 +206,9 @@ class Rival(Contender):
 
     def load(self, db, tasks, work):
         db.query(self.insert(tasks, data=f"'{json.dumps(work)}'::json"))
+
+    def load_args(self, db, tasks):
+        db.query(self.insert(tasks, data=f"{ARGS}::json"))
 
     def spawn(self, db, count, workers=None, **options):
         processes = [self.arena.start(f"{self.program}{i + 1}", [*self.arena.rival, self.program, "work", workers or RIVAL_WORKERS],

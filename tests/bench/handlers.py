@@ -1,4 +1,4 @@
-"""A handler that does nothing, for scripts/bench workers; {"n": N} in its args: it gives back the moment it was called."""
+"""A handler that does nothing, for scripts/bench compare; {"n": N} in its args: it gives back the moment it was called."""
 import time
 
 from pgrab_handler import run, task
@@ -6,7 +6,7 @@ from pgrab_handler import run, task
 
 @task("bench")
 async def bench(args):
-    return time.time() if args else None
+    return time.time() if "n" in args else None
 
 
 run(concurrency=12)

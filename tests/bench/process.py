@@ -12,12 +12,12 @@ class Failed(Exception):
 class Process:
     """A program under measurement; afterwards .cpu_s is what it and its children used."""
 
-    def __init__(self, command, log, env=None, stdin=subprocess.DEVNULL):
+    def __init__(self, command, log, env=None, stdin=subprocess.DEVNULL, user=None):
         self.command, self.log_path, self.cpu_s, self.status = list(map(str, command)), log, 0.0, None
         with open(log, "wb") as out:
             # A session of its own: a Ctrl-C is for us, who then end it in order.
             self.proc = subprocess.Popen(self.command, stdin=stdin, stdout=out, stderr=out,
-                                         env=cluster.clean_env(**(env or {})), start_new_session=True)
+                                         env=cluster.clean_env(**(env or {})), start_new_session=True, user=user)
 
     def poll(self):
         """None while it runs; else its exit status."""

@@ -1,6 +1,5 @@
 """The private server of a comparison: one configuration for all, a role for what is measured, databases made from templates."""
 import itertools
-import re
 from pathlib import Path
 
 import cluster
@@ -56,10 +55,10 @@ class Database:
 class Server:
     """Everything is gone when it closes."""
 
-    def __init__(self, settings):
+    def __init__(self, settings, pg_bin=None):
         self.numbers = itertools.count(1)
         self.admin = None
-        self.cluster = cluster.Cluster(stoppable=True)
+        self.cluster = cluster.Cluster(stoppable=True, pg_bin=pg_bin)
         try:
             self.configure({**settings_of(CONFIG), **settings})
             self.admin = psycopg.connect(self.dsn("postgres"), autocommit=True)
@@ -115,9 +114,9 @@ class Server:
         return {"PGHOST": info["host"], "PGPORT": str(info["port"]), "PGUSER": info["user"], "PGDATABASE": info["dbname"]}
 
     def tool(self, name):
-        """A program of PostgreSQL's own: pgbench."""
-        folder = Path(re.sub(r"/postgres$", "", str(Path(f"/proc/{self.postmaster}/exe").resolve())))
-        return folder / name
+        """A program of PostgreSQL's own: pgbench.  Servers from elsewhere come without, and Debian's talks to all."""
+        own = Path(f"/proc/{self.postmaster}/exe").resolve().with_name(name)
+        return own if own.exists() else Path("/usr/lib/postgresql/15/bin") / name
 
     def close(self):
         if self.admin:

@@ -1,7 +1,7 @@
 """The workloads of a comparison: who does what, at which size, and what is expected of it.
 
 Each is a context that prepares what all its rounds need and gives its sides: label -> the function that measures one round.
-Sizes are those of scale 1.
+Sizes are those of scale 1.  Where a target or a percentile names the number of tasks, it is the same at every scale.
 """
 import contextlib
 
@@ -12,10 +12,11 @@ PROCESSES = 2
 
 
 class Workload:
-    """measures: the figures that make a ratio.  pairs: of which side to which; by default of pgrab to each other contender."""
+    """measures: the figures that make a ratio.  pairs: of which side to which; by default of pgrab to each other contender.
+    long: it fills in millions of rows first."""
 
-    def __init__(self, name, title, sides, who=("pgrab",), measures=("rate",), pairs=None):
-        self.name, self.title, self.sides, self.who, self.measures = name, title, sides, who, measures
+    def __init__(self, name, title, sides, who=("pgrab",), measures=("rate",), pairs=None, long=False):
+        self.name, self.title, self.sides, self.who, self.measures, self.long = name, title, sides, who, measures, long
         self.pairs = pairs or [("pgrab", other) for other in who if other != "pgrab"]
 
 
@@ -26,12 +27,26 @@ class Sizes:
     def of(self, base, least=50):
         return least if self.tiny else max(least, int(base * self.scale))
 
+    def same(self, base, least=50):
+        return least if self.tiny else base
 
-def simple(function, base, least=50, **options):
+
+def simple(function, base, least=50, same=False, **options):
     """The same round for every contender."""
     @contextlib.contextmanager
     def sides(arena, sizes, who):
-        yield {name: lambda c=arena.contenders[name]: function(c, sizes.of(base, least), **options) for name in who}
+        size = (sizes.same if same else sizes.of)(base, least)
+        yield {name: lambda c=arena.contenders[name]: function(c, size, **options) for name in who}
+    return sides
+
+
+def with_args(base, count):
+    """Nothing to do, but each task has args."""
+    @contextlib.contextmanager
+    def sides(arena, sizes, who):
+        tasks = sizes.of(base)
+        yield {name: lambda c=arena.contenders[name]: rounds.drain(
+            c, tasks, load=lambda db: c.load_args(db, tasks), count=count, executors=arena.nothing) for name in who}
     return sides
 
 
@@ -46,18 +61,19 @@ def compressed(arena, sizes, who):
     yield {name: lambda c=arena.contenders[name]: side(c) for name in who}
 
 
-def kind(name, command, base):
+def kind(name, command, base, **options):
     """One process, eight at once."""
     @contextlib.contextmanager
     def sides(arena, sizes, who):
         with rounds.http_server(arena) if name == "http" else contextlib.nullcontext(command) as what:
-            yield {who_: lambda c=arena.contenders[who_]: rounds.drain(c, sizes.of(base), {name: what}, count=1, workers=8) for who_ in who}
+            yield {who_: lambda c=arena.contenders[who_]: rounds.drain(c, sizes.of(base), {name: what}, count=1, workers=8, **options)
+                   for who_ in who}
     return sides
 
 
 @contextlib.contextmanager
 def due(arena, sizes, who):
-    yield {name: lambda c=arena.contenders[name]: rounds.due(c, sizes.of(1_000), 1 if sizes.tiny else 5) for name in who}
+    yield {name: lambda c=arena.contenders[name]: rounds.due(c, sizes.same(1_000), 1 if sizes.tiny else 5) for name in who}
 
 
 @contextlib.contextmanager
@@ -159,32 +175,43 @@ def again(contender, db, tasks):
 ALL = ("pgrab", "graphile-worker", "pg-boss")
 PAIR = ("pgrab", "graphile-worker")
 TIMES = ("p50_ms", "p99_ms")
+HANDLED = ("pgrab-js", "pgrab-python")
 HISTORY = (("no history", 0), ("10M", 10_000_000))
 BACKLOG = (("no backlog", 0), ("1M", 1_000_000), ("10M", 10_000_000))
 WORKLOADS = [
     Workload("drain", "200,000 tasks that do nothing, two processes", simple(rounds.drain, 200_000), ("pgrab", "floor", *ALL[1:]),
+             ("rate", "wal_b")),
+    Workload("drain-args", "100,000 tasks that do nothing, each with 350 bytes of args, two processes", with_args(100_000, PROCESSES), ALL,
              ("rate", "wal_b")),
     Workload("drain-lz4", "the same with wal_compression = lz4", compressed, PAIR, ("rate", "wal_b")),
     Workload("insert", "200,000 rows by one statement", simple(rounds.insert, 200_000), ALL),
     Workload("insert-8", "40,000 rows, 8 connections, a commit for each", simple(rounds.insert_many, 40_000, connections=8, batch=1), ALL),
     Workload("insert-8x100", "200,000 rows, 8 connections, 100 to a commit",
              simple(rounds.insert_many, 200_000, 800, connections=8, batch=100), ALL),
-    Workload("latency", "insert to start, idle", simple(rounds.latency, 300, 5), ALL, TIMES),
+    Workload("latency", "insert to start, idle", simple(rounds.latency, 300, 5, same=True), ALL, TIMES),
     Workload("latency-load", "insert to start, while 10,000 tasks a second come and go",
-             simple(rounds.latency, 300, 5, load_rate=10_000), ALL, TIMES),
+             simple(rounds.latency, 300, 5, same=True, load_rate=10_000), ALL, TIMES),
     Workload("due", "due to start, 1,000 tasks over 5 s", due, ALL, TIMES),
     Workload("sql", "10,000 of `select 1`, one process, eight at once", kind("sql", "select 1", 10_000), PAIR),
+    Workload("sql-group", "the same with up to 20 of them in one transaction of pgrab's", kind("sql", "select 1", 10_000, sql_group=20), PAIR),
     Workload("shell", "3,000 of `:`, one process, eight at once", kind("shell", ":", 3_000), PAIR),
     Workload("exec", "3,000 of /bin/true, one process, eight at once", kind("exec", "/bin/true", 3_000), PAIR),
     Workload("http", "10,000 requests to a small local server, one process, eight at once", kind("http", None, 10_000), PAIR),
-    Workload("recurring-burst", "100,000 recurring tasks due on one second", simple(recurring.burst, 100_000), measures=()),
+    Workload("handlers", "20,000 tasks of handlers that do nothing, each with 350 bytes of args, one process, 24 at once",
+             with_args(20_000, 1), (*HANDLED, "graphile-worker", "graphile-plain"),
+             pairs=[(side, rival) for side in HANDLED for rival in ("graphile-worker", "graphile-plain")]),
+    Workload("handlers-latency", "insert to handler, idle", simple(rounds.latency, 300, 5, same=True),
+             ("pgrab", *HANDLED, "graphile-worker"), TIMES,
+             pairs=[("pgrab-js", "pgrab"), ("pgrab-python", "pgrab"), ("pgrab-js", "graphile-worker")]),
+    Workload("recurring-burst", "100,000 recurring tasks due on one second", simple(recurring.burst, 100_000, same=True), measures=()),
     Workload("recurring-minute", "100,000 recurring tasks due over one minute", minute, measures=()),
-    Workload("chain", "50,000 links of chains, beside independent tasks", chains, pairs=[("links, 10 deep", "independent")]),
+    Workload("chain", "50,000 links of chains, beside independent tasks", chains, measures=("rate", "server_us"),
+             pairs=[("links, 10 deep", "independent")]),
     Workload("keys", "the drain with a share_key for each task", keys, pairs=[("1,000 keys", "no keys"), ("1 keys", "no keys")]),
     Workload("nodes", "the drain with 1 to 8 nodes", more_nodes, pairs=[(f"{n} nodes", "1 node") for n in (2, 4, 8)]),
     Workload("snapshot", "600,000 tasks that do nothing, with and without a snapshot held", snapshot, PAIR,
-             pairs=[(f"{name}, held", name) for name in PAIR]),
-    Workload("history", "the drain with 10M rows of history", prepared(add_history, HISTORY), pairs=[("10M", "no history")]),
+             pairs=[(f"{name}, held", name) for name in PAIR], long=True),
+    Workload("history", "the drain with 10M rows of history", prepared(add_history, HISTORY), pairs=[("10M", "no history")], long=True),
     Workload("backlog", "the drain with 1M and 10M tasks planned for later", prepared(add_future, BACKLOG),
-             pairs=[("1M", "no backlog"), ("10M", "no backlog")]),
+             pairs=[("1M", "no backlog"), ("10M", "no backlog")], long=True),
 ]

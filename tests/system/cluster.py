@@ -111,8 +111,9 @@ def run_pgrab(*args, dsn=None, timeout=30, check=True, env=None):
 class Cluster:
     """A PostgreSQL server: one that is given by its DSN, or a private one that the tests may stop and start."""
 
-    def __init__(self, dsn=None, stoppable=False):
+    def __init__(self, dsn=None, stoppable=False, pg_bin=None):
         self.own, self.stoppable = dsn is None, stoppable
+        self.pg_bin = pg_bin or os.environ.get("PGRAB_PG_BIN", "")
         self.folder = None
         self.template = None
         self.databases = []  # their connections do not outlive a stop of the server
@@ -128,7 +129,7 @@ class Cluster:
 
     def scripts_pg(self, *args, **env):
         done = subprocess.run([ROOT / "scripts/pg", *args, "--dir", f"{self.folder}/pg"], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=180, env=clean_env(**env), check=False)
+                              capture_output=True, text=True, timeout=180, env=clean_env(PGRAB_PG_BIN=self.pg_bin, **env), check=False)
         if done.returncode != 0:
             raise AssertionError(f"scripts/pg {' '.join(args)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
