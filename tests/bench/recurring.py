@@ -2,6 +2,7 @@
 import time
 from datetime import datetime, timedelta, timezone
 
+import psycopg
 from meter import Meter
 from process import Failed
 from rounds import end, fresh, shape, watch
@@ -27,7 +28,10 @@ def in_time(play, tasks):
 
 def measure(contender, tasks, first, statement, *params):
     with fresh(contender) as db:
-        db.query(statement, *params)
+        try:
+            db.query(statement, *params)
+        except psycopg.errors.InvalidParameterValue as e:  # its only fire is over
+            raise TooLate if time.time() > first.timestamp() else e
         db.settle()
         meter = Meter(db)
         meter.processes = processes = contender.spawn(db, 2)
