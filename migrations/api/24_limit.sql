@@ -284,31 +284,6 @@ create type pgrab_internal.limit_chosen as (
   id bigint, version bigint, n bigint, kept boolean, fresh bigint, fits boolean, at timestamptz);
 comment on type pgrab_internal.limit_chosen is 'A task that asked for a place, and the answer.';
 
--- A newcomer gets no place before the tasks in line, or before the times that are kept for tasks that were in
--- line.
-create or replace function pgrab_internal.limit_choose(
-  l pgrab_internal.limit, u pgrab_internal.limit_use,
-  p_ids bigint[], p_versions bigint[], p_incarnation bigint)
-returns setof pgrab_internal.limit_chosen
-language sql as $$
-  select a.id, a.version, a.n, a.kept, a.fresh,
-    w.at <= clock_timestamp() + interval '3 ms'
-      and (a.kept or not u.waits
-        and coalesce(pgrab_internal.limit_noted(u.planned_at) < clock_timestamp(), true)
-        and u.taken + a.fresh <= coalesce(m.most, u.taken + a.fresh)), w.at
-  from pgrab_internal.limit_asking(l.key, p_ids, p_versions, p_incarnation) a
-    cross join pgrab_internal.limit_span(l) s
-    cross join pgrab_internal.limit_most(l, u) m(most)
-    left join pgrab.limit_start b on b.key = l.key and b.no = u.starts + a.n - s.starts
-    cross join lateral (
-      select greatest(clock_timestamp(), pgrab_internal.limit_noted(u.started_at),
-        pgrab_internal.limit_noted(b.at) + s.within,
-        case when a.n > s.starts then clock_timestamp() + s.within end) as at) w
-$$;
-comment on function pgrab_internal.limit_choose(
-  pgrab_internal.limit, pgrab_internal.limit_use, bigint[], bigint[], bigint) is
-  'Of the tasks that ask for a place: which get one, and when the others may start.';
-
 -- p_due: when a task that has a place kept, and was a moment too early, is due again.  Null: it waits in
 -- line.
 create or replace function pgrab_internal.limit_hand_back(p_key text, p_ids bigint[], p_due timestamptz[])
@@ -400,9 +375,22 @@ begin
     o := pgrab_internal.limit_lock(p_key);
   end if;
   v_free := pgrab_internal.limit_strangers(l, p_ids);
-  select array_agg(x order by x.n) into c
-  from pgrab_internal.limit_choose(l, o, pgrab_internal.limit_only(p_ids, v_free, false), p_versions,
-    p_incarnation) x;
+  -- A newcomer gets no place before the tasks in line, or before the times that are kept for tasks that were
+  -- in line.
+  select array_agg(row(a.id, a.version, a.n, a.kept, a.fresh, w.at <= clock_timestamp() + interval '3 ms'
+    and (a.kept or not o.waits
+      and coalesce(pgrab_internal.limit_noted(o.planned_at) < clock_timestamp(), true)
+      and o.taken + a.fresh <= coalesce(m.most, o.taken + a.fresh)), w.at)::pgrab_internal.limit_chosen
+    order by a.n) into c
+  from pgrab_internal.limit_asking(
+      l.key, pgrab_internal.limit_only(p_ids, v_free, false), p_versions, p_incarnation) a
+    cross join pgrab_internal.limit_span(l) s
+    cross join pgrab_internal.limit_most(l, o) m(most)
+    left join pgrab.limit_start b on b.key = l.key and b.no = o.starts + a.n - s.starts
+    cross join lateral (
+      select greatest(clock_timestamp(), pgrab_internal.limit_noted(o.started_at),
+        pgrab_internal.limit_noted(b.at) + s.within,
+        case when a.n > s.starts then clock_timestamp() + s.within end) as at offset 0) w;
   u := pgrab_internal.limit_take_key(l, o, c, p_incarnation);
   if u.waits then
     u := pgrab_internal.limit_wake(l, u);

@@ -81,32 +81,6 @@ create trigger calendar_day_20_updated after update on pgrab.calendar_day
 create trigger calendar_day_20_deleted after delete on pgrab.calendar_day
   referencing old table as changed for each statement execute function pgrab_internal.calendar_days_changed();
 
--- A fire that was given an hour by hand stays, and so does one that follows a fire skipped by hand.  For
--- `skip` the former shows in that it is no fire of the schedule.
-create or replace function pgrab_internal.replan_kept(t pgrab_internal.task, p_fire timestamptz)
-returns boolean
-language sql stable
-begin atomic
-  select t.on_closed = 'skip' and pgrab_internal.schedule_kind(t.schedule) = 'cron'
-      and pgrab.next_fire(t.schedule, t.timezone, t.fire_at - interval '1 us') is distinct from t.fire_at
-    or p_fire < t.fire_at and exists (
-      select from pgrab.run r where r.task_id = t.id and r.fire_at = p_fire and r.outcome = 'skipped'
-        and r.error like 'skipped by %');
-end;
-comment on function pgrab_internal.replan_kept(pgrab_internal.task, timestamptz) is
-  'Has a person seen to the next fire of a task?';
-
-create or replace function pgrab_internal.replan_after(t pgrab_internal.task, p_now timestamptz)
-returns timestamptz
-language sql stable
-return case when pgrab_internal.schedule_kind(t.schedule) = 'cron'
-    then pgrab_internal.fire_after(t.schedule, t.starts_at, p_now, p_now)
-  -- @every goes on counting from where it was
-  else t.fire_at - pgrab_internal.every_seconds(t.schedule) * ceil(extract(epoch from t.fire_at - p_now)
-    / extract(epoch from pgrab_internal.every_seconds(t.schedule)))::double precision end;
-comment on function pgrab_internal.replan_after(pgrab_internal.task, timestamptz) is
-  'The moment after which a task with a calendar fires next.';
-
 -- When nothing is open for it any more, a task is neither lost nor run on a closed day: it waits for ten
 -- years, or for another edit.
 create or replace function pgrab_internal.replan_rows(p_tasks pgrab_internal.task[], p_now timestamptz)
@@ -117,8 +91,14 @@ declare
 begin
   with task as materialized (
     select x.t, x.n, (x.t).schedule, (x.t).timezone, (x.t).calendar, (x.t).on_closed,
-      pgrab_internal.replan_after(x.t, p_now) as after
-    from (select row(t.*)::pgrab_internal.task as t, row_number() over () as n from unnest(p_tasks) t) x),
+      case when e.every is null
+          then pgrab_internal.fire_after((x.t).schedule, (x.t).starts_at, p_now, p_now)
+        -- @every goes on counting from where it was
+        else (x.t).fire_at - e.every * ceil(extract(epoch from (x.t).fire_at - p_now)
+          / extract(epoch from e.every))::double precision end as after
+    from (select row(t.*)::pgrab_internal.task as t, row_number() over () as n from unnest(p_tasks) t) x
+      cross join lateral (select case when pgrab_internal.schedule_kind((x.t).schedule) <> 'cron'
+        then pgrab_internal.every_seconds((x.t).schedule) end as every) e),
   fire as materialized (
     select n.ord, coalesce(n.fire, p_now + interval '10 years') as fire
     from (
@@ -127,10 +107,18 @@ begin
         array_agg(t.on_closed order by t.n)
       from task t) q(schedules, zones, afters, calendars, closes)
       cross join lateral pgrab_internal.next_fires(q.schedules, q.zones, q.afters, q.calendars, q.closes) n),
+  -- A fire that was given an hour by hand stays, and so does one that follows a fire skipped by hand.  For
+  -- `skip` the former shows in that it is no fire of the schedule.
   moved as materialized (
     select t.t, t.after, f.fire
     from task t join fire f on f.ord = t.n
-    where f.fire <> (t.t).fire_at and not pgrab_internal.replan_kept(t.t, f.fire)),
+    where f.fire <> (t.t).fire_at
+      and not (t.on_closed = 'skip' and pgrab_internal.schedule_kind(t.schedule) = 'cron'
+        and pgrab.next_fire(t.schedule, t.timezone, (t.t).fire_at - interval '1 us')
+          is distinct from (t.t).fire_at)
+      and not (f.fire < (t.t).fire_at and exists (
+        select from pgrab.run r where r.task_id = (t.t).id and r.fire_at = f.fire and r.outcome = 'skipped'
+          and r.error like 'skipped by %'))),
   noted as (
     select pgrab_internal.note_closed(array_agg((m.t).id), array_agg(m.after), array_agg(m.fire))
     from moved m)

@@ -24,25 +24,6 @@ end $$;
 comment on function pgrab_internal.call_tasks(text, bigint[], text) is
   'Carries out a public function on tasks.';
 
-create or replace function pgrab_internal.call_cluster(c pgrab_internal.call) returns pgrab_internal.call
-language plpgsql as $$
-begin
-  case c.verb
-    when 'drain' then c.node := pgrab_internal.drain(c.word, c.caller);
-    when 'undrain' then c.node := pgrab_internal.undrain(c.word);
-    when 'pause_all' then
-      select p.paused, p.put_back into c.done, c.n from pgrab_internal.pause_all(c.caller) p;
-    when 'resume_all' then c.done := pgrab_internal.resume_all();
-    when 'rotate_answer_key' then
-      perform pgrab_internal.rotate_answer_key();
-      c.done := true;
-  end case;
-  insert into pgrab.event (what, role, task) values (c.verb, c.caller, c.word);
-  return c;
-end $$;
-comment on function pgrab_internal.call_cluster(pgrab_internal.call) is
-  'Carries out a public function on a node or the cluster.';
-
 -- What is not the caller's own is left alone, as if it did not exist.
 create or replace function pgrab_internal.call_delete(c pgrab_internal.call) returns boolean
 language plpgsql as $$
@@ -94,7 +75,17 @@ begin
   if new.verb = 'apply' then
     new.n := pgrab_internal.apply(new.file, new.word, new.done, new.caller);
   elsif new.verb in ('drain', 'undrain', 'pause_all', 'resume_all', 'rotate_answer_key') then
-    new := pgrab_internal.call_cluster(new);
+    case new.verb
+      when 'drain' then new.node := pgrab_internal.drain(new.word, new.caller);
+      when 'undrain' then new.node := pgrab_internal.undrain(new.word);
+      when 'pause_all' then
+        select p.paused, p.put_back into new.done, new.n from pgrab_internal.pause_all(new.caller) p;
+      when 'resume_all' then new.done := pgrab_internal.resume_all();
+      when 'rotate_answer_key' then
+        perform pgrab_internal.rotate_answer_key();
+        new.done := true;
+    end case;
+    insert into pgrab.event (what, role, task) values (new.verb, new.caller, new.word);
   elsif new.verb = 'resolve' then
     new.word := pgrab_internal.resolve(new.ids[1], new.word, new.file, new.caller);
   elsif new.verb = 'backfill' then

@@ -377,36 +377,6 @@ end $$;
 comment on function pgrab_internal.batch_left(bigint, boolean) is
   'Is a member of a batch left? p_parked: those that are parked count.';
 
-create or replace function pgrab_internal.batch_look(p_batch bigint, p_next interval) returns void
-language plpgsql as $$
-declare
-  t pgrab_internal.task;
-  f pgrab_internal.batch_figures;
-  r pgrab_internal.run;
-begin
-  select x.* into t from pgrab.task x where x.id = p_batch for update skip locked;
-  if pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
-    and not pgrab_internal.batch_left(p_batch, t.args ->> 'parked' is distinct from 'failed') then
-    f := pgrab_internal.batch_figures(p_batch);
-    r := pgrab_internal.note(case f.parked + f.gone when 0 then 'succeeded' else 'failed' end,
-      case when f.parked + f.gone > 0
-        then format('%s of %s members have not succeeded', f.parked + f.gone, f.members) end);
-    r.output := format('%s members, %s succeeded', f.members, f.succeeded);
-    perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version,
-      case f.parked + f.gone when 0 then 'succeed' else 'park' end, p_fires => t.fires + 1, p_run => r)]);
-  end if;
-  -- what has become of members in the meantime goes into one row
-  with n as (
-    delete from pgrab.batch_count c where c.id = any (array(
-      select x.id from pgrab.batch_count x where x.batch = p_batch limit 1000 for update skip locked))
-    returning c.members, c.gone)
-  insert into pgrab.batch_count (batch, members, gone)
-  select p_batch, sum(n.members), sum(n.gone) from n having count(*) > 0;
-  update pgrab.batch b set look_at = clock_timestamp() + p_next where b.task_id = p_batch;
-end $$;
-comment on function pgrab_internal.batch_look(bigint, interval) is
-  'Ends a sealed batch of which no member is left; otherwise it is looked at again later.';
-
 -- The more sealed batches there are, the more seldom each is looked at: a thousand in a second.
 -- Serves: waits.sql.
 create or replace function pgrab_internal.batches_tick(out looked bigint, out next_us bigint)
@@ -416,6 +386,10 @@ declare
   c_next constant interval := interval '1 ms' * greatest(1000, (select count(*) from pgrab.batch b
     where b.look_at is not null));
   v_ids bigint[];
+  v_id bigint;
+  t pgrab_internal.task;
+  f pgrab_internal.batch_figures;
+  r pgrab_internal.run;
 begin
   if pgrab_internal.duty_take('batches', '1 minute') then
     perform pgrab_internal.batches_leave();
@@ -423,7 +397,27 @@ begin
   v_ids := array(
     select b.task_id from pgrab.batch b where b.look_at <= c_now order by b.look_at limit 100
     for update skip locked);
-  perform pgrab_internal.batch_look(i, c_next) from unnest(v_ids) i;
+  foreach v_id in array v_ids loop
+    select x.* into t from pgrab.task x where x.id = v_id for update skip locked;
+    if pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
+      and not pgrab_internal.batch_left(v_id, t.args ->> 'parked' is distinct from 'failed') then
+      f := pgrab_internal.batch_figures(v_id);
+      r := pgrab_internal.note(case f.parked + f.gone when 0 then 'succeeded' else 'failed' end,
+        case when f.parked + f.gone > 0
+          then format('%s of %s members have not succeeded', f.parked + f.gone, f.members) end);
+      r.output := format('%s members, %s succeeded', f.members, f.succeeded);
+      perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version,
+        case f.parked + f.gone when 0 then 'succeed' else 'park' end, p_fires => t.fires + 1, p_run => r)]);
+    end if;
+    -- what has become of members in the meantime goes into one row
+    with n as (
+      delete from pgrab.batch_count c where c.id = any (array(
+        select x.id from pgrab.batch_count x where x.batch = v_id limit 1000 for update skip locked))
+      returning c.members, c.gone)
+    insert into pgrab.batch_count (batch, members, gone)
+    select v_id, sum(n.members), sum(n.gone) from n having count(*) > 0;
+    update pgrab.batch b set look_at = clock_timestamp() + c_next where b.task_id = v_id;
+  end loop;
   looked := cardinality(v_ids);
   select (date_part('epoch', b.look_at - clock_timestamp()) * 1e6)::bigint into next_us
   from pgrab.batch b where b.look_at is not null order by b.look_at limit 1;

@@ -12,20 +12,6 @@ begin
 end $$;
 comment on function pgrab_internal.backfill_refuse(pgrab_internal.task, text, text) is 'Refuses a backfill.';
 
--- @every is counted from its planned fire, backwards and forwards.
-create or replace function pgrab_internal.backfill_after(t pgrab_internal.task, p_from timestamptz)
-returns timestamptz
-language sql stable
-return case when pgrab_internal.schedule_kind(t.schedule) <> 'every' then p_from - interval '1 us'
-  else (
-    select t.fire_at - s.step * (ceil(extract(epoch from t.fire_at - p_from) / s.step)::float8 + 1)
-      * interval '1 s'
-    from (
-      select extract(epoch from pgrab.next_fire(t.schedule, t.timezone, t.fire_at) - t.fire_at) as step) s)
-  end;
-comment on function pgrab_internal.backfill_after(pgrab_internal.task, timestamptz) is
-  'A time that is no fire, or one before p_from, from which the fires of a schedule are counted.';
-
 -- What is still to come is left to the schedule.  p_overlap: only what lies in the future is.
 create or replace function pgrab_internal.backfill_fires(
   t pgrab_internal.task, p_from timestamptz, p_until timestamptz, p_overlap boolean) returns timestamptz[]
@@ -35,9 +21,15 @@ declare
   c_from constant timestamptz := greatest(p_from, t.starts_at);
   c_until constant timestamptz := least(p_until, t.ends_at + interval '1 us', clock_timestamp(),
     case when not p_overlap then t.fire_at end);
+  c_step constant numeric := case when pgrab_internal.schedule_kind(t.schedule) = 'every'
+    then extract(epoch from pgrab.next_fire(t.schedule, t.timezone, t.fire_at) - t.fire_at) end;
+  -- a time that is no fire, or one before c_from; @every is counted from its planned fire, backwards and
+  -- forwards
+  c_after constant timestamptz := case when c_step is null then c_from - interval '1 us' else t.fire_at
+    - c_step * (ceil(extract(epoch from t.fire_at - c_from) / c_step)::float8 + 1) * interval '1 s' end;
   v_fires constant timestamptz[] := array(
-    select f from pgrab_internal.fires_on(t.schedule, t.timezone, pgrab_internal.backfill_after(t, c_from),
-      c_until - interval '1 us', t.calendar, t.on_closed) f
+    select f from pgrab_internal.fires_on(t.schedule, t.timezone, c_after, c_until - interval '1 us',
+      t.calendar, t.on_closed) f
     where f >= c_from limit c_most + 1);
 begin
   if cardinality(v_fires) > c_most then
@@ -54,30 +46,6 @@ comment on function pgrab_internal.backfill_fires(
   pgrab_internal.task, timestamptz, timestamptz, boolean) is
   'The fires of a schedule with p_from <= fire < p_until that a backfill makes up for.';
 
--- Under max_running they wait in line from the start, and so run in the order of their fires; the lock is on
--- a limit that nobody else has yet.  Others are due since now: a fire of last year must not go before
--- everything else.
-create or replace function pgrab_internal.backfill_plan(p_batch bigint) returns void
-language plpgsql as $$
-declare
-  c_key constant text := pgrab_internal.batch_limit(p_batch);
-  l pgrab_internal.limit;
-  u pgrab_internal.limit_use;
-begin
-  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(m.id, m.version,
-    case when m.limit_key = c_key then 'queue' else 'replan' end,
-    p_due_at => case when m.limit_key = c_key then null else clock_timestamp() end,
-    p_line => case when m.limit_key = c_key then c_key end) order by m.id))
-  from pgrab.task m where m.batch = p_batch and m.due_at is not null;
-  select x.* into l from pgrab.limit x where x.key = c_key;
-  if found then
-    u := pgrab_internal.limit_lock(c_key);
-    perform pgrab_internal.limit_note(u, pgrab_internal.limit_wake(l, u));
-  end if;
-end $$;
-comment on function pgrab_internal.backfill_plan(bigint) is
-  'When the members of a backfill, which have just been inserted, are due.';
-
 create or replace function pgrab_internal.backfill(p_ids bigint[], p_wish jsonb, p_by text) returns jsonb
 language plpgsql as $$
 declare
@@ -88,6 +56,9 @@ declare
   v_fires timestamptz[];
   v_batch bigint;
   v_want jsonb;
+  v_key text;
+  l pgrab_internal.limit;
+  u pgrab_internal.limit_use;
   v_answer jsonb;
 begin
   if jsonb_typeof(p_wish) <> 'object' or p_wish - c_known <> '{}' then
@@ -130,7 +101,20 @@ begin
       'from unnest($4) f(fire) cross join jsonb_populate_record(null::pgrab_internal.task, $1) w '
       'order by f.fire', (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(v_want) k))
     using v_want, t.owner, v_batch, v_fires;
-    perform pgrab_internal.backfill_plan(v_batch);
+    -- Under max_running they wait in line from the start, and so run in the order of their fires; the lock is
+    -- on a limit that nobody else has yet.  Others are due since now: a fire of last year must not go before
+    -- everything else.
+    v_key := pgrab_internal.batch_limit(v_batch);
+    perform pgrab_internal.move(array_agg(pgrab_internal.move_to(m.id, m.version,
+      case when m.limit_key = v_key then 'queue' else 'replan' end,
+      p_due_at => case when m.limit_key = v_key then null else clock_timestamp() end,
+      p_line => case when m.limit_key = v_key then v_key end) order by m.id))
+    from pgrab.task m where m.batch = v_batch and m.due_at is not null;
+    select x.* into l from pgrab.limit x where x.key = v_key;
+    if found then
+      u := pgrab_internal.limit_lock(v_key);
+      perform pgrab_internal.limit_note(u, pgrab_internal.limit_wake(l, u));
+    end if;
     perform pgrab_internal.seal(array[v_batch], t.owner);
   end if;
   v_answer := jsonb_build_object('batch', v_batch, 'fires', cardinality(v_fires),

@@ -362,26 +362,6 @@ end $$;
 comment on function pgrab_internal.overdue_tick() is
   'Once a minute, on one node: tasks that have not succeeded within their expect_within, each once.';
 
--- The told of a wait is one of few values, and a search begins at each: so it reads only what it reports.
-create or replace function pgrab_internal.waits_longer(p_after interval, p_most integer)
-returns table (task_id bigint, name text, since timestamptz)
-language sql as $$
-  with recursive told(value) as (
-    select min(w.told) from pgrab.wait w
-    union all
-    select (select min(w.told) from pgrab.wait w where w.told > x.value) from told x where x.value < p_after)
-  update pgrab.wait w set told = p_after
-  where w.task_id = any (array(
-    select l.task_id from told x cross join lateral (
-      select y.task_id from pgrab.wait y
-      where y.told = x.value and y.since <= statement_timestamp() - p_after
-      order by y.since limit p_most for update skip locked) l
-    where x.value < p_after limit p_most))
-  returning w.task_id, w.name, w.since
-$$;
-comment on function pgrab_internal.waits_longer(interval, integer) is
-  'The waits that have become longer than the `after` of some alert; each is returned once.';
-
 -- What it waits for is told as its error.
 create or replace function pgrab_internal.waiting_notice(
   p_id bigint, p_name text, p_since timestamptz, p_after interval) returns boolean
@@ -423,9 +403,24 @@ begin
     return 0;
   end if;
   foreach v_after in array c_afters loop
+    -- the told of a wait is one of few values, and a search begins at each: so it reads only what it reports
+    with recursive told(value) as (
+      select min(w.told) from pgrab.wait w
+      union all
+      select (select min(w.told) from pgrab.wait w where w.told > x.value) from told x
+      where x.value < v_after),
+    longer as (
+      update pgrab.wait w set told = v_after
+      where w.task_id = any (array(
+        select l.task_id from told x cross join lateral (
+          select y.task_id from pgrab.wait y
+          where y.told = x.value and y.since <= statement_timestamp() - v_after
+          order by y.since limit c_most for update skip locked) l
+        where x.value < v_after limit c_most))
+      returning w.task_id, w.name, w.since)
     select count(*), count(*) filter (
       where pgrab_internal.waiting_notice(w.task_id, w.name, w.since, v_after)) into v_found, v_told
-    from pgrab_internal.waits_longer(v_after, c_most) w;
+    from longer w;
     v_sum := v_sum + v_told;
     if v_found = c_most then
       update pgrab.duty d set done_at = '-infinity' where d.duty = 'waiting';

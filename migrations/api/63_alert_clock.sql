@@ -21,19 +21,6 @@ create or replace trigger alert_20_planned
   before insert or update of schedule, timezone, enabled on pgrab.alert
   for each row execute function pgrab_internal.alert_planned();
 
-create or replace function pgrab_internal.alive_facts() returns jsonb
-language sql stable
-begin atomic
-  select pgrab_internal.facts('alive', 'cluster', 'cluster', jsonb_build_object('text',
-    format('all is well: %s %s up', x.up, case x.up when 1 then 'node is' else 'nodes are' end)))
-  from (
-    select count(*) filter (where n.live) as up, bool_or(not n.live or n.ill) as ill
-    from pgrab.node n where n.state <> 'down') x
-  where x.up > 0 and not x.ill;
-end;
-comment on function pgrab_internal.alive_facts() is
-  'What `alive` says. No row: no node is up, or one is silent or cannot record its runs.';
-
 -- By the names of tasks, what went wrong most often first.  What a role may is asked once, not for each row.
 -- Bounded, whatever has happened: the latest ten thousand of each.
 create or replace function pgrab_internal.digest_lines(p_alert text)
@@ -104,7 +91,12 @@ begin
     insert into pgrab_internal.notice (event, facts, template)
     select f.facts ->> 'event', f.facts || jsonb_build_object('owner', a.set_by), a.template
     from (
-      select * from pgrab_internal.alive_facts() facts where 'alive' = any (a.events) and facts is not null
+      select pgrab_internal.facts('alive', 'cluster', 'cluster', jsonb_build_object('text',
+        format('all is well: %s %s up', x.up, case x.up when 1 then 'node is' else 'nodes are' end))) as facts
+      from (
+        select count(*) filter (where n.live) as up, bool_or(not n.live or n.ill) as ill
+        from pgrab.node n where n.state <> 'down') x
+      where 'alive' = any (a.events) and x.up > 0 and not x.ill
       union all
       select pgrab_internal.digest_facts(a.name, a.told_at) where 'digest' = any (a.events)) f;
     update pgrab.alert x
