@@ -4,15 +4,6 @@
 -- says is not trusted: a keyword with a malformed value is ignored, too, and a check goes no further than 20
 -- levels deep and the first 1000 elements of an array.
 
-create or replace function pgrab_internal.schema_is(p_type text, p_value jsonb) returns boolean
-language sql immutable parallel safe
-return case
-  when p_type not in ('null', 'boolean', 'number', 'integer', 'string', 'array', 'object') then true
-  when p_type = 'integer' and jsonb_typeof(p_value) = 'number' then (p_value #>> '{}')::numeric % 1 = 0
-  else jsonb_typeof(p_value) = p_type end;
-comment on function pgrab_internal.schema_is(text, jsonb) is
-  'Is this value of that type, as JSON Schema means it?';
-
 create or replace function pgrab_internal.schema_types(p_schema jsonb) returns text[]
 language sql immutable parallel safe
 return case jsonb_typeof(p_schema -> 'type')
@@ -63,7 +54,10 @@ begin atomic
   select case
     when pgrab_internal.schema_types(p_schema) is not null and not exists (
         select from unnest(pgrab_internal.schema_types(p_schema)) t
-        where pgrab_internal.schema_is(t, p_value))
+        where case when t not in ('null', 'boolean', 'number', 'integer', 'string', 'array', 'object')
+            then true
+          when t = 'integer' and jsonb_typeof(p_value) = 'number' then (p_value #>> '{}')::numeric % 1 = 0
+          else jsonb_typeof(p_value) = t end)
       then format('must be of type %s', array_to_string(pgrab_internal.schema_types(p_schema), ' or '))
     when jsonb_typeof(p_schema -> 'enum') = 'array' and not exists (
         select from jsonb_array_elements(p_schema -> 'enum') e where e = p_value)

@@ -72,12 +72,6 @@ comment on function pgrab_internal.cron_weekdays(bigint, integer, integer) is
   'Days (bits 1-31) that a day-of-week set with d#n or dL means in a month of that length whose first is '
   'that day of the week.';
 
-create or replace function pgrab_internal.month_length(p_year integer, p_month integer) returns integer
-language sql immutable parallel safe
-return case when p_month <> 2 then 30 + ((p_month + p_month / 8) & 1)
-  when p_year % 4 = 0 and (p_year % 100 <> 0 or p_year % 400 = 0) then 29 else 28 end;
-comment on function pgrab_internal.month_length(integer, integer) is 'Days of a month.';
-
 create or replace function pgrab_internal.cron_month(p_cron bigint[], p_length integer, p_first integer)
 returns bigint
 language plpgsql immutable parallel safe as $$
@@ -108,7 +102,9 @@ begin
     if (p_cron[6] >> v_month) & 1 <> 0 then
       -- the day of the week of the first; the constant makes it positive from the year 1 on
       v_days := pgrab_internal.cron_month(
-        p_cron, pgrab_internal.month_length(v_year, v_month), (v_start + 719163) % 7);
+        p_cron, case when v_month <> 2 then 30 + ((v_month + v_month / 8) & 1)
+          when v_year % 4 = 0 and (v_year % 100 <> 0 or v_year % 400 = 0) then 29 else 28 end,
+        (v_start + 719163) % 7);
       if p_day > v_start then
         v_days := (v_days >> (p_day - v_start + 1)) << (p_day - v_start + 1);
       end if;

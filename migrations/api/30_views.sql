@@ -10,21 +10,6 @@
 -- now() is.  Here a node counts as alive by the age of its heartbeat on the database's clock, for readers
 -- only; nodes judge each other by pgrab.node.beat.
 
--- Does not see locks that several sessions hold at once: then xmax is a MultiXactId, which SQL cannot
--- resolve.
-create or replace function pgrab_internal.locked_by(p_id bigint)
-returns table (pid integer, usename text, application text, since timestamptz)
-language sql stable
-begin atomic
-  select a.pid, a.usename::text, a.application_name, a.xact_start
-  from (select t.xmax from pgrab.task t where t.id = p_id and t.xmax <> '0') x
-    join pg_locks l on l.locktype = 'transactionid' and l.transactionid = x.xmax and l.granted
-    join pg_stat_activity a on a.pid = l.pid
-  where a.pid <> pg_backend_pid() and a.xact_start < statement_timestamp() - interval '1 s';
-end;
-comment on function pgrab_internal.locked_by(bigint) is
-  'The session that has locked the row of a task. No row: none has, or several at once.';
-
 create or replace function pgrab_tool.durable() returns boolean
 language sql stable
 return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean

@@ -148,7 +148,8 @@ end;
 comment on function pgrab_tool.lockers(integer) is
   'Sessions that hold a lock for which runs have waited for five seconds: how many, and since when.';
 
--- Looked at last, because it is dear: the locks of the server are read for it.
+-- Looked at last, because it is dear: the locks of the server are read for it.  Does not see locks that
+-- several sessions hold at once: then xmax is a MultiXactId, which SQL cannot resolve.
 create or replace function pgrab_internal.explain_held_up(t pgrab_internal.task)
 returns setof pgrab_internal.gate
 language sql stable
@@ -160,7 +161,12 @@ begin atomic
   select 'row', 'blocked', format('Session %s (%s%s) has locked its row since %s: let it commit, or select '
     'pg_terminate_backend(%s).', l.pid, l.usename, ', ' || nullif(l.application, ''),
     pgrab_internal.cut(l.since), l.pid), 'its row is locked by session ' || l.pid
-  from pgrab_internal.locked_by(t.id) l
+  from (
+    select a.pid, a.usename, a.application_name as application, a.xact_start as since
+    from (select x.xmax from pgrab.task x where x.id = t.id and x.xmax <> '0') x
+      join pg_locks k on k.locktype = 'transactionid' and k.transactionid = x.xmax and k.granted
+      join pg_stat_activity a on a.pid = k.pid
+    where a.pid <> pg_backend_pid() and a.xact_start < statement_timestamp() - interval '1 s') l
   union all
   select 'row', 'blocked', format('The server did not answer, or refused, when %s tried to take it: a '
     'trigger on pgrab.task? The log of that node says which. It is tried again from time to time, by '

@@ -207,28 +207,23 @@ begin
 end $$;
 comment on function pgrab_internal.cancel(bigint[], text) is 'pgrab.cancel() for a caller.';
 
-create or replace function pgrab_internal.skip_next_hint(t pgrab_internal.task) returns text
-language sql stable
-return case when t.schedule is null
-    then 'It has no schedule, so no other fire follows; pgrab.cancel(id) gives it up.'
-  when pgrab_internal.under_way(t.status, t.incarnation)
-    then 'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.'
-  when t.chain is not null and pgrab_internal.chain_under_way(t.chain) then 'Its chain is running, and its '
-    'next fire is planned when that has ended; pgrab.cancel(id) stops the chain.'
-  when t.status = 'parked' then 'Its last fire has failed and no other follows; pgrab.retry(id) tries it '
-    'again, pgrab.cancel(id) gives it up.' end;
-comment on function pgrab_internal.skip_next_hint(pgrab_internal.task) is
-  'What works instead for a task whose next fire cannot be skipped. Null: it can.';
-
 create or replace function pgrab_internal.skip_next(p_ids bigint[], p_by text)
 returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   v_task pgrab_internal.task;
+  v_hint text;
 begin
   for v_task in select * from pgrab_internal.control_lock(p_ids, 'skip', p_by) loop
-    perform pgrab_internal.control_refuse(v_task, h)
-    from pgrab_internal.skip_next_hint(v_task) h where h is not null;
+    v_hint := case when v_task.schedule is null
+        then 'It has no schedule, so no other fire follows; pgrab.cancel(id) gives it up.'
+      when pgrab_internal.under_way(v_task.status, v_task.incarnation)
+        then 'Its next fire is planned when this run has ended; pgrab.cancel(id) stops the run.'
+      when v_task.chain is not null and pgrab_internal.chain_under_way(v_task.chain) then 'Its chain is '
+        'running, and its next fire is planned when that has ended; pgrab.cancel(id) stops the chain.'
+      when v_task.status = 'parked' then 'Its last fire has failed and no other follows; pgrab.retry(id) '
+        'tries it again, pgrab.cancel(id) gives it up.' end;
+    perform pgrab_internal.control_refuse(v_task, v_hint) where v_hint is not null;
     return next pgrab_internal.give_up_fire(v_task, 'skipped', 'skip', 'skipped by ' || p_by);
   end loop;
 end $$;

@@ -222,16 +222,6 @@ language sql
 return pgrab.resolve(pgrab_tool.id_of(p_task), p_answer);
 comment on function pgrab.resolve(text, jsonb) is 'The same for a task given by its key or its name.';
 
--- Twice, and no token that is out is worth anything.
-create or replace function pgrab_internal.rotate_answer_key() returns void
-language plpgsql as $$
-begin
-  delete from pgrab_internal.key k where k.name = 'answer_before';
-  update pgrab_internal.key k set name = 'answer_before' where k.name = 'answer';
-  insert into pgrab_internal.key (name, value) values ('answer', pgrab_internal.answer_key_make());
-end $$;
-comment on function pgrab_internal.rotate_answer_key() is 'pgrab.rotate_answer_key() for a caller.';
-
 create or replace function pgrab.rotate_answer_key() returns boolean
 language sql
 return (pgrab_tool.call('rotate_answer_key')).done;

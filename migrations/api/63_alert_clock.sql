@@ -23,43 +23,35 @@ create or replace trigger alert_20_planned
 
 -- By the names of tasks, what went wrong most often first.  What a role may is asked once, not for each row.
 -- Bounded, whatever has happened: the latest ten thousand of each.
-create or replace function pgrab_internal.digest_lines(p_alert text)
-returns table (what text, task text, times bigint, why text)
-language sql stable
-begin atomic
-  select r.what, c.name, count(*), (array_agg(r.why order by r.at desc))[1]
-  from (
-    select x.*, pgrab_internal.may_operate(x.set_by) as operates
-    from pgrab.alert x where x.name = p_alert offset 0) a
-    cross join lateral (
-      select case z.outcome when 'missed' then 'missed' else 'failed' end as what, z.task_id, z.name, z.key,
-        z.owner, z.definition ->> 'source' as source, z.finished_at as at, coalesce(z.error, z.outcome) as why
-      from (
-        select * from pgrab.run x where x.outcome <> 'succeeded' and x.finished_at > a.told_at
-        order by x.finished_at desc limit 10000) z
-      where z.outcome in ('failed', 'timed_out', 'lost', 'missed')
-      union all
-      select e.what, e.task_id, e.task, null, e.owner, null, e.at, e.detail ->> 'why'
-      from (select * from pgrab.event x where x.at > a.told_at order by x.at desc limit 10000) e
-      where e.what in ('slow', 'late')) r
-    cross join lateral (
-      select pgrab_internal.called(r.task_id, r.name, r.key) as name,
-        case when a.source is null then null else coalesce(r.source,
-          (select t.source from pgrab.task t where t.id = r.task_id), '') end as source) c
-  where (a.operates or a.set_by = r.owner) and pgrab_internal.alert_covers(a.owner, a.source, a.task_like,
-    jsonb_build_object('owner', r.owner, 'source', c.source, 'name', r.name, 'key', r.key))
-  group by 1, 2;
-end;
-comment on function pgrab_internal.digest_lines(text) is
-  'What a digest tells: of each task, what failed, was missed, was slow or was late, how often, and why the '
-  'last time.';
-
 create or replace function pgrab_internal.digest_facts(p_alert text, p_since timestamptz) returns jsonb
 language sql stable
 begin atomic
   with line as materialized (
     select row_number() over (order by l.times desc, l.what, l.task) as no, l.*
-    from pgrab_internal.digest_lines(p_alert) l),
+    from (
+      select r.what, c.name as task, count(*) as times, (array_agg(r.why order by r.at desc))[1] as why
+      from (
+        select x.*, pgrab_internal.may_operate(x.set_by) as operates
+        from pgrab.alert x where x.name = p_alert offset 0) a
+        cross join lateral (
+          select case z.outcome when 'missed' then 'missed' else 'failed' end as what, z.task_id, z.name,
+            z.key, z.owner, z.definition ->> 'source' as source, z.finished_at as at,
+            coalesce(z.error, z.outcome) as why
+          from (
+            select * from pgrab.run x where x.outcome <> 'succeeded' and x.finished_at > a.told_at
+            order by x.finished_at desc limit 10000) z
+          where z.outcome in ('failed', 'timed_out', 'lost', 'missed')
+          union all
+          select e.what, e.task_id, e.task, null, e.owner, null, e.at, e.detail ->> 'why'
+          from (select * from pgrab.event x where x.at > a.told_at order by x.at desc limit 10000) e
+          where e.what in ('slow', 'late')) r
+        cross join lateral (
+          select pgrab_internal.called(r.task_id, r.name, r.key) as name,
+            case when a.source is null then null else coalesce(r.source,
+              (select t.source from pgrab.task t where t.id = r.task_id), '') end as source) c
+      where (a.operates or a.set_by = r.owner) and pgrab_internal.alert_covers(a.owner, a.source, a.task_like,
+        jsonb_build_object('owner', r.owner, 'source', c.source, 'name', r.name, 'key', r.key))
+      group by 1, 2) l),
   word as (
     select l.what, format('%s %s', sum(l.times), l.what) as said from line l group by l.what)
   select pgrab_internal.facts('digest', 'digest ' || p_alert, 'digest-' || p_alert, jsonb_build_object(

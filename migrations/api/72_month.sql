@@ -130,23 +130,6 @@ comment on function pgrab_internal.month_runs(timestamptz, integer, integer) is
   'The first run of each schedule in each hour until then, for how many tasks it stands, how many fires that '
   'hour has, on which limit they can clash, and how many slots each takes.';
 
-create or replace function pgrab_internal.month_shut(p_from timestamptz, p_until timestamptz)
-returns table (name text, begins_at timestamptz, ends_at timestamptz)
-language sql stable
-begin atomic
-  with recursive shut as (
-    select row(b.*)::pgrab_internal.blackout as b, s.begins_at, s.ends_at, 1 as n
-    from pgrab.blackout b cross join lateral pgrab_internal.blackout_span(
-      row(b.*)::pgrab_internal.blackout, p_from) s
-    where s.begins_at < p_until
-    union all
-    select h.b, s.begins_at, s.ends_at, h.n + 1
-    from shut h cross join lateral pgrab_internal.blackout_span(h.b, h.ends_at) s
-    where s.begins_at < p_until and s.begins_at > h.begins_at and h.n < 1000)
-  select (h.b).name, h.begins_at, h.ends_at from shut h;
-end;
-comment on function pgrab_internal.month_shut(timestamptz, timestamptz) is 'The blackouts in a span of time.';
-
 -- Our sessions (db/pg_session.c) do without joins of many rows with many.
 create or replace function pgrab.month(
   p_timezone text default 'UTC', p_days integer default 31, p_limit integer default 10000,
@@ -223,7 +206,16 @@ begin atomic
       from present r cross join unnest(r.names) u(name) where r.before < p_names) x
     where x.n <= p_names group by 1),
   shut as materialized (
-    select h.* from span s cross join lateral pgrab_internal.month_shut(s.since, s.until) h)
+    with recursive span_shut as (
+      select row(b.*)::pgrab_internal.blackout as b, w.begins_at, w.ends_at, s.until, 1 as n
+      from span s cross join pgrab.blackout b cross join lateral pgrab_internal.blackout_span(
+        row(b.*)::pgrab_internal.blackout, s.since) w
+      where w.begins_at < s.until
+      union all
+      select h.b, w.begins_at, w.ends_at, h.until, h.n + 1
+      from span_shut h cross join lateral pgrab_internal.blackout_span(h.b, h.ends_at) w
+      where w.begins_at < h.until and w.begins_at > h.begins_at and h.n < 1000)
+    select (h.b).name, h.begins_at, h.ends_at from span_shut h)
   select timezone(p_timezone, b.hour)::date, extract(hour from timezone(p_timezone, b.hour))::integer, b.hour,
     coalesce(f.fires, 0), coalesce(f.tasks, 0), coalesce(f.unknown, 0), coalesce(f.seconds, 0),
     coalesce(nullif(p.crew, ''), 'workers'), coalesce(p.at_once, 0), coalesce(p.slots, 0), n.names,
