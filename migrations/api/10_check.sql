@@ -165,7 +165,7 @@ begin
   end if;
   if pgrab_internal.args_known(p_kind) is not null then
     perform pgrab_internal.args_check_member(p_kind, e.key, e.value) from jsonb_each(p_args) e;
-  else
+  elsif p_schema is not null then
     v_fault := pgrab_internal.schema_fault(p_schema, p_args, 'args');
     if v_fault is not null then
       perform pgrab_internal.refuse('args', p_args::text,
@@ -405,7 +405,7 @@ begin
   v_schema := pgrab_internal.kind_check(t.kind);
   if t.kind = 'sql' and t.args -> 'steps' <> 'null' then
     perform pgrab_internal.steps_check(t.command, t.args);
-  else
+  elsif t.command <> '' or pgrab_internal.args_known(t.kind) is not null then
     perform pgrab_internal.command_check(t.kind, t.command);
   end if;
   if t.args <> '{}' or v_schema is not null then
