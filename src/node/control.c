@@ -118,10 +118,15 @@ on_ring(void *ctx, const uint16_t *shards, unsigned n)
 {
 	struct control *c = ctx;
 
-	if (n == 0)
-		loaders_ring_lanes(c->loaders);
-	else
-		loaders_ring(c->loaders, shards, n);
+	loaders_ring(c->loaders, shards, n);
+}
+
+static void
+on_anew(void *ctx)
+{
+	struct control *c = ctx;
+
+	loaders_ring_lanes(c->loaders);
 }
 
 static void
@@ -207,6 +212,7 @@ control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat
 {
 	struct control c = {.loaders = loaders, .heartbeat = heartbeat, .workers = workers};
 	const struct doorbell_calls calls = {.ring = on_ring,
+	    .anew = on_anew,
 	    .wish = on_wish,
 	    .notice = on_notice,
 	    .waits = on_waits,

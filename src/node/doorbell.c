@@ -217,22 +217,25 @@ connected(struct doorbell *d)
 	ask(d, sql_text("listen"));
 }
 
-/* "17 523 900" to numbers; anything else, or too many: none, which means everywhere. */
-static unsigned
-parse_shards(const char *text, uint16_t *shards)
+/* "17 523 900"; none means everywhere.  Whatever else it says, everything is looked at anew. */
+static void
+read_shards(struct doorbell *d, const char *text)
 {
+	uint16_t shards[SHARDS_MAX];
 	unsigned n = 0;
 
 	while (*text != '\0') {
 		char *end;
 		unsigned long v = strtoul(text, &end, 10);
 
-		if (end == text || v >= PGRAB_SHARDS || n == SHARDS_MAX)
-			return 0;
+		if (end == text || v >= PGRAB_SHARDS || n == SHARDS_MAX) {
+			d->calls.anew(d->calls.ctx);
+			return;
+		}
 		shards[n++] = (uint16_t)v;
 		text = end + strspn(end, " ");
 	}
-	return n;
+	d->calls.ring(d->calls.ctx, shards, n);
 }
 
 static void
@@ -241,7 +244,6 @@ read_notifies(struct doorbell *d)
 	PGnotify *note;
 
 	while ((note = PQnotifies(d->conn)) != NULL) {
-		uint16_t shards[SHARDS_MAX];
 		int64_t node_id;
 
 		if (strcmp(note->extra, "wish") == 0)
@@ -255,7 +257,7 @@ read_notifies(struct doorbell *d)
 		else if (sscanf(note->extra, "busy %" SCNd64, &node_id) == 1)
 			d->calls.busy(d->calls.ctx, node_id);
 		else
-			d->calls.ring(d->calls.ctx, shards, parse_shards(note->extra, shards));
+			read_shards(d, note->extra);
 		PQfreemem(note);
 	}
 }
@@ -275,7 +277,7 @@ read_answer(struct doorbell *d)
 			set_timer(d, HEALTH_US);
 			/* Rings may have been missed, unless this was only a health check. */
 			if (!atomic_exchange(d->listening, true))
-				d->calls.ring(d->calls.ctx, NULL, 0);
+				d->calls.anew(d->calls.ctx);
 			return;
 		}
 		bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;

@@ -11,9 +11,10 @@ struct doorbell;
 
 /* Called in the event loop. */
 struct doorbell_calls {
-	/* n = 0: no shard was named, or the connection was just made and rings may have been missed: look
-	 * everywhere. */
+	/* Something is due soon in these shards; n = 0: in more than were named. */
 	void (*ring)(void *ctx, const uint16_t *shards, unsigned n);
+	/* There are new lanes, say, or the connection was just made and rings may have been missed. */
+	void (*anew)(void *ctx);
 	/* A person wants something of nodes (drain a node, stop a run): the heartbeat reads what it is. */
 	void (*wish)(void *ctx);
 	/* People are to be told of something. */

@@ -46,3 +46,22 @@ def test_idle_nodes_ask_little_from_their_start_and_keep_three_connections(db, n
     wait_until(lambda: dict(db.query("select application_name, count(*) from pg_stat_activity where datname = current_database() "
                                      "and application_name like 'pgrab %' group by 1"))
                == {"pgrab heartbeat": NODES, "pgrab listen": NODES, "pgrab load": NODES}, 30, "three connections of each node")
+
+
+@pytest.mark.private_server
+@pytest.mark.direct("it counts the statements of a node that hears its doorbell")
+@pytest.mark.deadline(60)
+def test_a_ring_for_many_shards_is_none_for_new_lanes(db, nodes, counted):
+    """Such a ring names no shard.  It comes with each larger INSERT, and with the ends of many parents of links."""
+    nodes.start("n", **DEFAULTS)
+    db.query("insert into pgrab.task (kind) values ('noop')")  # a new lane
+    db.wait("select count(*) = 1 from pgrab.run")
+    db.query("select pg_stat_statements_reset()")
+    for i in range(1, 11):
+        db.wait("select bell from pgrab.node")
+        db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 100)")
+        db.wait("select count(*) = %s from pgrab.run", 1 + 100 * i)
+    asked = db.one("select coalesce(sum(calls), 0)::int from pg_stat_statements where query like '-- A text that is another one when lanes%%'")
+    assert asked <= 2, "they are asked for every 30 s, too"
+    db.query("insert into pgrab.task (kind, priority) values ('noop', 100)")  # another lane
+    db.wait("select count(*) = 1002 from pgrab.run", timeout=10)
