@@ -260,10 +260,16 @@ declare
   v_counted pgrab_internal.links_counted;
   v_skipped bigint[] := '{}';
   v_over bigint[] := p_chains; -- those of which these links may have been the last
-  v_changes constant boolean :=
-    exists (select from pgrab.edge_change g where g.parent_id = any (p_ids));
+  v_changes boolean := pg_relation_size('pgrab.edge_change') > 0;
+  v_edges boolean := pg_relation_size('pgrab.edge') > 0;
 begin
-  if v_changes or exists (select from pgrab.edge d where d.parent_id = any (p_ids)) then
+  if v_changes then
+    v_changes := exists (select from pgrab.edge_change g where g.parent_id = any (p_ids));
+  end if;
+  if v_edges then
+    v_edges := exists (select from pgrab.edge d where d.parent_id = any (p_ids));
+  end if;
+  if v_changes or v_edges then
     v_below := pgrab_internal.links_below(p_ids, p_ends, p_fires, v_changes);
   else
     v_below := pgrab_internal.links_below_only(p_ids, p_ends, p_fires);
