@@ -797,11 +797,13 @@ def test_a_process_that_is_rude_harms_only_what_it_had(db, nodes, handlers, how,
 
 
 def test_a_frozen_process_is_given_no_more_than_its_pipe_holds(db, nodes, handlers):
-    node = handlers.start(nodes, "@task('big')\nasync def big(text): return len(text)", "big", run="run(concurrency=200)", ping_timeout="4s")
+    node = handlers.start(nodes, "@task('big')\nasync def big(text): return len(text)", "big", run="run(concurrency=200)", ping_timeout="8s")
     handlers.wait_up(db)
-    os.kill(pids_of(node)[0], signal.SIGSTOP)
-    db.query("insert into pgrab.task (kind, args, backoff) select 'big', jsonb_build_object('text', repeat('x', 500000)), '100 ms' "
-             "from generate_series(1, 60)")
+    # Seconds of work for a busy server: they have to be there before the process is missed, or another one gets all of them.
+    with db.connect(autocommit=False) as conn:
+        conn.execute("insert into pgrab.task (kind, args, backoff) select 'big', jsonb_build_object('text', repeat('x', 500000)), '100 ms' "
+                     "from generate_series(1, 60)")
+        os.kill(pids_of(node)[0], signal.SIGSTOP)
     db.wait("select count(*) > 0 from pgrab.run where outcome <> 'succeeded'", timeout=20)
     db.wait("select not exists (select from pgrab.task)", timeout=30)
     counts = dict(db.query("select outcome, count(*) from pgrab.run group by 1"))
