@@ -10,7 +10,7 @@ from cluster import conninfo
 from faults import LENGTHS
 
 OTHER = "chaos_other"  # an owner beside the nodes' own role
-BURSTS, TASKS = 5, 60
+BURSTS, TASKS = 4, 40
 SIZE = 20
 
 EFFECT = "insert into public.effect select '{name}', pg_current_xact_id()::text"

@@ -6,6 +6,7 @@ import signal
 import psycopg
 import pytest
 from cluster import stays, wait_until
+from faulty import proxy  # noqa: F401 (fixture)
 
 HUNDREDS = 400
 
@@ -122,6 +123,26 @@ def test_a_connection_that_is_lost_in_the_finish_of_a_group_costs_no_attempt(db,
     assert {(run.outcome, run.attempt) for run in db.query("select outcome, attempt from pgrab.run")} == {("succeeded", 1)}
     found = grouped(db)
     assert (found.n, found.different) == (HUNDREDS, HUNDREDS)
+
+
+def test_a_commit_of_a_group_whose_answer_is_lost_is_looked_up(db, nodes, eff, proxy):  # noqa: F811
+    node = nodes.start("n1", workers=2, sql_group=20, dsn=proxy.dsn)
+    tasks = add(db, "insert into public.eff values ({n})", count=1000, max_attempts=20, backoff="0")
+    lost = 0
+
+    def lose():
+        nonlocal lost
+        if proxy.until is None and grouped(db).n > 100 * lost:
+            lost += 1
+            proxy.until = b"commit\0"
+        return lost > 6
+    wait_until(lose, 30, "six answers to be lost")
+    proxy.until = None
+    wait_all(db, tasks, timeout=40)
+    found = grouped(db)
+    assert (found.n, found.different) == (1000, 1000) and found.xids < 700
+    assert db.one("select count(*) from pgrab.run where outcome = 'succeeded'") == 1000
+    assert "event=stale_finish" not in node.log(), "what was done was begun again"
 
 
 @pytest.mark.private_server

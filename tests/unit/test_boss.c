@@ -315,6 +315,41 @@ sql_runs_that_wait_in_a_row_go_to_one_worker(void **unused)
 }
 
 static void
+what_may_not_begin_again_or_has_no_time_to_wait_is_in_no_group(void **unused)
+{
+	begin();
+	p.set.sql_group = p.n.boss->group_max = 4;
+	struct run *plain[5], *odd[5], *busy[4];
+
+	for (size_t i = 0; i < 4; i++)
+		give_text("a");
+	parts_boss(&p);
+	for (size_t i = 0; i < 4; i++)
+		busy[i] = pop(p.n.run_queue);
+	for (size_t i = 0; i < 5; i++) {
+		plain[i] = give_text("a");
+		odd[i] = give_text("a");
+	}
+	odd[0]->once = true;
+	odd[1]->alone = true;
+	odd[2]->task.timeout_us = US_PER_S - 1;
+	odd[3]->task.stall_us = US_PER_S - 1;
+	odd[4]->task.spare_us = 0;
+	parts_boss(&p);
+	assert_int_equal(work_off(busy[0], 0, false), 1);
+	for (size_t i = 0; i < 5; i++) {
+		assert_ptr_equal(pop(p.n.run_queue), plain[i]);
+		assert_int_equal(work_off(plain[i], 0, false), 1);
+		assert_ptr_equal(pop(p.n.run_queue), odd[i]);
+		assert_int_equal(work_off(odd[i], 0, false), 1);
+	}
+	for (size_t i = 1; i < 4; i++)
+		(void)work_off(busy[i], 0, false);
+	assert_int_equal(p.n.boss->n_in_hand, 0);
+	parts_end(&p);
+}
+
+static void
 what_leaves_its_group_goes_to_a_worker_by_itself_or_ends_with_a_cancel(void **unused)
 {
 	begin();
@@ -902,6 +937,7 @@ main(void)
 	    cmocka_unit_test(a_due_task_that_finds_no_worker_goes_back_after_steal_after),
 	    cmocka_unit_test(what_its_claim_has_started_goes_to_a_worker_and_can_be_stopped),
 	    cmocka_unit_test(sql_runs_that_wait_in_a_row_go_to_one_worker),
+	    cmocka_unit_test(what_may_not_begin_again_or_has_no_time_to_wait_is_in_no_group),
 	    cmocka_unit_test(what_leaves_its_group_goes_to_a_worker_by_itself_or_ends_with_a_cancel),
 	    cmocka_unit_test(the_starter_gets_what_its_claim_has_started_only_for_its_secrets),
 	    cmocka_unit_test(what_is_started_and_finds_no_worker_goes_back_at_no_attempt),
