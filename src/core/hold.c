@@ -84,6 +84,17 @@ hold_unref(struct hold *h)
 	free(h);
 }
 
+bool
+holds_doubted(struct holds *hs)
+{
+	bool any = false;
+
+	WITH_LOCK(&hs->lock);
+	for (size_t i = 0; i < hs->n_over; i++)
+		any = any || hs->over[i].doubted;
+	return any;
+}
+
 size_t
 holds_take_over(struct holds *hs, int64_t incarnation, bool doubted, int64_t *out, size_t max)
 {

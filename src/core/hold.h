@@ -46,6 +46,9 @@ void hold_keep(struct hold *h); /* NULL is fine */
  * went back to before the start).  Then the row goes only when no task of it is held. */
 void hold_doubt(struct hold *h); /* NULL is fine */
 
+/* Of rows that can be deleted: is one there with a doubt? */
+bool holds_doubted(struct holds *hs);
+
 /* Moves the numbers of up to max rows that can be deleted to out: only those without a doubt, or all.  Those
  * of other incarnations are forgotten: recovery deals with their rows.  Give the numbers back if the rows
  * could not be deleted. */

@@ -744,7 +744,7 @@ own(struct db *db, int64_t incarnation, int64_t older_us, struct owned **out, si
 static enum rc
 hold_drop(struct db *db, int64_t incarnation, int64_t *batch, size_t *n, struct err *err)
 {
-	struct call c = begin(FAKE_OTHER, true);
+	struct call c = begin(FAKE_HOLD_DROP, true);
 
 	*n = is_done(&c) ? 0 : *n;
 	return end(&c, err);

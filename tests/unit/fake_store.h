@@ -10,7 +10,7 @@
 #include "db/store.h"
 
 #define FAKE_TASKS   600
-#define FAKE_NODES   4
+#define FAKE_NODES   64
 #define FAKE_HISTORY 20000
 #define FAKE_LANE    10
 #define FAKE_LARGE   11 /* a second lane, see fake.large */
@@ -32,6 +32,7 @@ enum fake_call {
 	FAKE_RECOVER,
 	FAKE_DUTIES,
 	FAKE_OWN,
+	FAKE_HOLD_DROP,
 	FAKE_CONNECT, /* the heartbeat */
 	FAKE_BEAT,
 	FAKE_REGISTER,

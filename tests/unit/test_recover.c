@@ -469,6 +469,47 @@ in_random_histories_only_the_dead_lose_their_tasks(void **unused)
 	assert_true(recovered > 1000);
 }
 
+/* A claim whose runs are over. */
+static void
+claim_that_is_over(void)
+{
+	hold_unref(hold_open(&p.n.holds, 11));
+}
+
+static void
+what_no_claim_deletes_in_a_second_recover_does(void **unused)
+{
+	begin(false);
+	for (int i = 0; i < 120; i++) { /* rows to delete in every second round, which no claim deletes */
+		if (i % 2 == 0)
+			claim_that_is_over();
+		hand_turn(US_PER_S);
+		now();
+	}
+	assert_in_range(fake.calls[FAKE_HOLD_DROP], 59, 60);
+	parts_end(&p);
+}
+
+static void
+while_a_node_claims_its_claims_delete_what_is_over_unless_it_is_doubted(void **unused)
+{
+	begin(false);
+	for (int i = 0; i < 60; i++) {
+		claim_that_is_over();
+		hand_turn(US_PER_S);
+		now();
+	}
+	assert_int_equal(fake.calls[FAKE_HOLD_DROP], 0);
+	struct hold *h = hold_open(&p.n.holds, 11);
+
+	hold_doubt(h);
+	hold_unref(h);
+	hand_turn(US_PER_S);
+	now();
+	assert_int_equal(fake.calls[FAKE_HOLD_DROP], 1);
+	parts_end(&p);
+}
+
 int
 main(void)
 {
@@ -492,6 +533,8 @@ main(void)
 	    cmocka_unit_test(a_leak_that_the_server_does_not_take_back_is_tried_again_in_a_second),
 	    cmocka_unit_test(a_node_without_a_lease_asks_nothing),
 	    cmocka_unit_test(in_random_histories_only_the_dead_lose_their_tasks),
+	    cmocka_unit_test(what_no_claim_deletes_in_a_second_recover_does),
+	    cmocka_unit_test(while_a_node_claims_its_claims_delete_what_is_over_unless_it_is_doubted),
 	};
 
 	random_start();

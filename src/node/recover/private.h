@@ -44,6 +44,8 @@ struct recover {
 	int64_t next_duties_us, next_waits_us, next_leaks_us, next_upkeep_us;
 	int64_t minute;          /* of the wall clock, in which it was last asked whose turn it is */
 	struct cluster *cluster; /* a reference to the picture of the last round, or NULL */
+	int64_t claims_us;       /* when a round last found that there had been a claim */
+	int64_t last_claim;      /* ours, by the last round */
 	int64_t stir_us;         /* when a node last came, went or had something in hand, or left it behind */
 	int64_t batch;           /* our last claim, when leaks were last looked for */
 	bool leaks_said;         /* that they could not be looked for, since they last could */

@@ -33,7 +33,8 @@
 #define TURN_US         (60 * US_PER_S)
 #define TELL_US         US_PER_S
 #define COMPLAIN_US     (60 * US_PER_S)
-#define OVER_MAX        1000 /* rows of pgrab.hold at once */
+#define OVER_MAX        1000            /* rows of pgrab.hold at once */
+#define KEEP_US         (20 * US_PER_S) /* the connection, after a claim; longer than LEAKS_EVERY_US */
 
 void
 recover_dead(struct recover *r, const struct member *m)
@@ -164,23 +165,28 @@ is_its_turn(struct recover *r)
 	       (size_t)minute % c->view.n_nodes == c->view.self;
 }
 
-/* A busy node's claims delete what is over; this is for the last of them. */
+/* A node's claims delete what is over, unless it is doubted; this is for the last of them. */
 static void
-drop_holds(struct recover *r)
+drop_holds(struct recover *r, int64_t now)
 {
-	int64_t incarnation = atomic_load(&r->node->incarnation), over[OVER_MAX];
-	size_t n = holds_take_over(&r->node->holds, incarnation, true, over, OVER_MAX);
+	struct holds *holds = &r->node->holds;
+	int64_t incarnation = atomic_load(&r->node->incarnation), over[OVER_MAX], last = holds_last(holds);
+	bool claims = last != r->last_claim;
 	struct err err = {0};
+	size_t n;
 
-	/* What is over without a lease was dropped with it: recovery needs its rows. */
-	if (!node_may_act(r->node, incarnation, clock_boot_us()))
+	r->claims_us = claims ? now : r->claims_us;
+	r->last_claim = last;
+	if (claims && !holds_doubted(holds))
 		return;
-	if (n == 0)
+	n = holds_take_over(holds, incarnation, true, over, OVER_MAX);
+	/* What is over without a lease was dropped with it: recovery needs its rows. */
+	if (n == 0 || !node_may_act(r->node, incarnation, clock_boot_us()))
 		return;
 	if (r->store->hold_drop(r->db, incarnation, over, &n, &err) == RC_OK && n > 0)
 		r->clean = 0; /* something is held of which no thread knows */
 	/* Looking twice at what needed no look does no harm. */
-	holds_give_back(&r->node->holds, incarnation, true, over, n);
+	holds_give_back(holds, incarnation, true, over, n);
 }
 
 static void
@@ -274,7 +280,7 @@ routine(struct recover *r)
 
 	look_around(r, now);
 	first = is_first(r);
-	drop_holds(r);
+	drop_holds(r, now);
 	if (line || (first ? now >= r->next_duties_us : is_its_turn(r)))
 		do_duties(r, first, now);
 	else if (first && atomic_load(&r->notice))
@@ -288,7 +294,7 @@ routine(struct recover *r)
 					     : idle               ? 4 * LEAKS_EVERY_US
 								  : LEAKS_EVERY_US);
 	}
-	return line || (first && atomic_load(&r->notice)) ||
+	return line || now < r->claims_us + KEEP_US || (first && atomic_load(&r->notice)) ||
 	       (first &&
 		   (r->next_duties_us <= now + DUTIES_EVERY_US || r->next_waits_us <= now + DUTIES_EVERY_US));
 }
