@@ -91,7 +91,7 @@ struct node {
 	_Atomic int64_t rests_until_us[CREWS_MAX];
 	_Atomic bool busy;           /* no worker has been free for a while; by the boss */
 	_Atomic bool helped;         /* another node has a free one, it seems; by the heartbeat */
-	_Atomic unsigned hungry;     /* loaders that left rows behind for lack of room */
+	_Atomic unsigned hungry;     /* loaders that want no bell: they look again soon by themselves */
 	_Atomic bool bell_written;   /* what pgrab.node.bell says */
 	_Atomic unsigned bell_times; /* how often it may have begun, or ceased, to say so */
 	_Atomic bool bell_heard;     /* the doorbell is listened to; by control */

@@ -65,3 +65,35 @@ def test_a_ring_for_many_shards_is_none_for_new_lanes(db, nodes, counted):
     assert asked <= 2, "they are asked for every 30 s, too"
     db.query("insert into pgrab.task (kind, priority) values ('noop', 100)")  # another lane
     db.wait("select count(*) = 1002 from pgrab.run", timeout=10)
+
+
+@pytest.mark.private_server
+@pytest.mark.direct("it counts statements")
+@pytest.mark.deadline(120)
+def test_among_many_nodes_rings_for_all_are_gathered(db, nodes, counted):
+    """Nobody looks more often than once in 2 ms and 3 more for each other node, nor asks for the lanes each time."""
+    many, gap_s = 12, 0.035
+    db.add(kind="noop", run_at="tomorrow")
+    for i in range(many):
+        nodes.start(f"n{i}", wait=False, **DEFAULTS)
+    for node in nodes.all:
+        node.wait_up()
+    db.wait("select count(*) = %s from pg_stat_activity where datname = current_database() and query ~ 'listen \"pgrab\"' and state = 'idle'", many)
+    db.wait("select count(shards) = %s from pgrab.node", many)
+    db.query("select pg_stat_statements_reset()")
+    began, next_ring, rings = time.monotonic(), 0.0, 0
+
+    def ring():
+        nonlocal next_ring, rings
+        if time.monotonic() >= next_ring:
+            db.query("select pg_notify('pgrab', '')")
+            next_ring, rings = time.monotonic() + 0.01, rings + 1
+        return time.monotonic() >= began + 10
+
+    wait_until(ring, 30, "ten seconds of rings", step=0.002)
+    spent = time.monotonic() - began
+    looks, prints = [db.one("select coalesce(sum(calls), 0)::int from pg_stat_statements where query like %s", f"%{part}%")
+                     for part in ("as l(lane, key, first, last", "hash_record_extended(o,")]
+    # Beside them one a second at what is due in the shards of others, and a few after the start.  Each ring: 60 to 75 a second.
+    assert many * 10 < looks <= many * (1.1 * spent / gap_s + 3 * spent), (looks, rings, spent)
+    assert prints <= 3 * many, (prints, rings)

@@ -272,6 +272,104 @@ a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others(void 
 	parts_end(&p);
 }
 
+#define MANY 40
+
+static void
+begin_beside_many(void)
+{
+	char name[16];
+
+	hand_start();
+	fake_start(random_below(1u << 30) + 1);
+	parts_make(&p);
+	for (int i = 1; i < MANY; i++) {
+		snprintf(name, sizeof name, "other %d", i);
+		fake_node(name)->incarnation = 100 + i;
+	}
+	parts_register(&p, 11, 3600 * US_PER_S);
+	parts_loaders(&p);
+	parts_boss(&p);
+	atomic_store(&p.n.bell_heard, true);
+	atomic_store(&p.n.bell_written, true);
+	seconds(5);
+	fake.calls[FAKE_LOOK] = 0;
+}
+
+/* A round when it wants one, or when it rings; then the clock may jump.  Otherwise a millisecond passes. */
+static void
+go_on(void)
+{
+	struct loader *l = loaders_at(p.loaders, 0);
+
+	if (l->gate.rung || clock_mono_us() >= l->next_us)
+		(void)HAND_ROUND(CLOCK_NEVER, loader_round(l));
+	else
+		hand_turn(US_PER_MS);
+	hand.round = false;
+	parts_boss(&p);
+}
+
+/* A task for each 40 ms that have passed is inserted; that rings as long as somebody wants it to.  Returns
+ * how late the latest of them is claimed. */
+static int64_t
+insert_for(int64_t us)
+{
+	int64_t latest_us = 0, at_us = clock_mono_us(), until_us = at_us + us;
+
+	while (clock_mono_us() < until_us) {
+		for (; at_us <= clock_mono_us(); at_us += 40 * US_PER_MS) {
+			struct fake_task *t = add(0);
+
+			if (atomic_load(&p.n.hungry) == 0)
+				loaders_ring(p.loaders, (uint16_t[]){(uint16_t)t->id}, 1);
+		}
+		go_on();
+		for (size_t i = 0; i < fake.n_tasks; i++) {
+			int64_t late_us = fake_now_us() - fake.task[i].due_us;
+
+			if (fake.task[i].status == FAKE_CLAIMED && late_us > latest_us)
+				latest_us = late_us;
+		}
+		work_off();
+	}
+	return latest_us;
+}
+
+static void
+among_many_nodes_rings_are_gathered_and_a_node_that_always_finds_something_wants_none(void **unused)
+{
+	int64_t gap_us = (2 + 3 * (MANY - 1)) * US_PER_MS;
+
+	begin_beside_many();
+	assert_true(insert_for(2 * US_PER_S) <= gap_us + 2 * US_PER_MS);
+	assert_in_range(fake.calls[FAKE_LOOK], 10, 2 * US_PER_S / gap_us + 4); /* 2: once a poll at others' */
+	assert_int_equal(atomic_load(&p.n.hungry), 1);
+	fake.calls[FAKE_LOOK] = 0;
+	for (int64_t until_us = clock_mono_us() + 5 * gap_us; clock_mono_us() < until_us; work_off())
+		go_on();
+	assert_int_equal(atomic_load(&p.n.hungry), 0); /* nothing comes any more: now it wants to be told */
+	assert_true(insert_for(2 * US_PER_S) <= gap_us + 2 * US_PER_MS);
+	parts_end(&p);
+}
+
+static void
+among_many_nodes_a_ring_after_a_while_is_answered_at_once(void **unused)
+{
+	begin_beside_many();
+	for (int i = 0; i < 20; i++) {
+		hand_turn(130 * US_PER_MS);
+		rounds(1);
+		struct fake_task *t = add(0);
+
+		loaders_ring(p.loaders, (uint16_t[]){(uint16_t)t->id}, 1);
+		hand_turn(130 * US_PER_MS);
+		rounds(1);
+		assert_int_equal(t->status, FAKE_CLAIMED);
+		work_off();
+	}
+	parts_end(&p);
+}
+
 /* The other one holds its shards and never looks. */
 static void
 what_others_have_planned_is_taken_steal_after_its_time_however_quiet_it_was(void **unused)
@@ -487,6 +585,9 @@ main(void)
 	    cmocka_unit_test(a_locked_row_keeps_no_other_waiting_and_is_claimed_when_it_is_free),
 	    cmocka_unit_test(at_most_once_tasks_are_left_to_others_where_they_might_be_forgotten),
 	    cmocka_unit_test(a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others),
+	    cmocka_unit_test(
+		among_many_nodes_rings_are_gathered_and_a_node_that_always_finds_something_wants_none),
+	    cmocka_unit_test(among_many_nodes_a_ring_after_a_while_is_answered_at_once),
 	    cmocka_unit_test(what_others_have_planned_is_taken_steal_after_its_time_however_quiet_it_was),
 	    cmocka_unit_test(a_server_that_is_away_is_asked_less_and_less_often),
 	    cmocka_unit_test(in_random_histories_claims_keep_within_the_room_and_nothing_is_forgotten),

@@ -129,8 +129,8 @@ loader_next_survey(const struct loader *l)
 
 	if (!lanes_many(&l->lanes))
 		return INT64_MAX;
-	/* While we are hungry perhaps nobody rings. */
-	if (l->survey_soon || l->hungry || l->lanes.survey_turn > 0 || pause_us < l->survey_pause_us)
+	/* While we are deaf perhaps nobody rings. */
+	if (l->survey_soon || l->deaf || l->lanes.survey_turn > 0 || pause_us < l->survey_pause_us)
 		pause_us = l->survey_pause_us;
 	return l->surveyed_us == 0 ? 0 : l->surveyed_us + pause_us;
 }

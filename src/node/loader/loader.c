@@ -21,7 +21,18 @@
 #include "node/loader/private.h"
 #include "strategy/host.h"
 
-#define LOOK_GAP_US (2 * US_PER_MS) /* at least, between looks that rings ask for */
+/* At least, between looks that rings ask for; and for each other node of the cluster so much more.  What is
+ * inserted is dealt among all, so the more nodes there are the less a look finds, and it costs as much as one
+ * that finds more.  No more than that, however many there are: it is how late a task may be for it. */
+#define LOOK_GAP_US     (2 * US_PER_MS)
+#define LOOK_GAP_EACH   (3 * US_PER_MS)
+#define LOOK_GAP_MAX_US (200 * US_PER_MS)
+
+/* A NOTIFY wakes a session of each node.  Where that is much, nodes do without: one that has found something
+ * this often in a row looks once in a gap, whether it rings or not, until it has found nothing this often. */
+#define STEADY_NODES 10
+#define STEADY_AFTER 6
+#define STEADY_OVER  3
 
 /* One more look this long after we were busy, or asked for the bell, and again after twice as long, up to a
  * poll: a session that did not ring, because nobody wanted the bell, may commit only then. */
@@ -34,13 +45,17 @@ loader_expect_echoes(struct loader *l)
 	l->echo_us = clock_mono_us() + ECHO_US;
 }
 
+/* Whoever looks again soon by itself wants no bell. */
 static void
 set_hungry(struct loader *l, bool hungry)
 {
-	if (hungry == l->hungry)
-		return;
+	bool deaf = hungry || l->steady;
+
 	l->hungry = hungry;
-	if (hungry) {
+	if (deaf == l->deaf)
+		return;
+	l->deaf = deaf;
+	if (deaf) {
 		atomic_fetch_add(&l->node->hungry, 1);
 	} else {
 		atomic_fetch_sub(&l->node->hungry, 1);
@@ -184,11 +199,40 @@ say_wants(struct loader *l, const bool *wants, const bool *more)
 	}
 }
 
+static bool
+any_said(const struct loader *l)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < CREWS_MAX; i++)
+		any = any || l->said[i] || l->said_more[i];
+	return any;
+}
+
 static void
 within_quota(struct loader *l, struct room *room)
 {
 	for (size_t i = 0; i < crews_count(l->node); i++)
 		room->ready[i] = strategy_quota(l->strategy, &l->cluster->peers, room->ready[i]);
+}
+
+static int64_t
+nodes_up(const struct loader *l)
+{
+	return l->cluster == NULL ? 1 : (int64_t)l->cluster->view.n_nodes;
+}
+
+/* After a look at our own shards, or at all that rang of them. */
+static void
+note_steady(struct loader *l, const struct wakeup *w)
+{
+	if (nodes_up(l) < STEADY_NODES)
+		l->finds = 0;
+	else if (w->found)
+		l->finds = l->steady || l->finds + 1 >= STEADY_AFTER ? STEADY_AFTER : l->finds + 1;
+	else if (w->looked)
+		l->finds = l->steady ? l->finds - STEADY_AFTER / STEADY_OVER : 0;
+	l->steady = l->finds >= STEADY_AFTER || (l->steady && l->finds > 0);
 }
 
 /* Is there more to do than this node can?  And whose tasks were left for lack of room? */
@@ -197,11 +241,30 @@ note_left(struct loader *l, const struct wakeup *w)
 {
 	bool full = room_ready(&w->taken) == 0;
 
+	note_steady(l, w);
 	/* Hungry: rows are left that another look would find, or there was no room to look at all. */
 	set_hungry(l, (w->more && l->moved) || full);
 	for (size_t i = 0; i < CREWS_MAX; i++)
 		l->wants[i] = l->wants[i] || full || (w->taken.ready[i] <= 0 && lanes_has_crew(&l->lanes, i));
 	say_wants(l, l->wants, l->wants_more);
+}
+
+static int64_t
+gap_end(const struct loader *l)
+{
+	int64_t gap_us = LOOK_GAP_US + LOOK_GAP_EACH * (nodes_up(l) - 1);
+
+	return l->looked_us + (gap_us < LOOK_GAP_MAX_US ? gap_us : LOOK_GAP_MAX_US);
+}
+
+/* Before which no ring is answered.  What has waited for room, or for a time, does not wait for rings. */
+static int64_t
+rings_until(const struct loader *l)
+{
+	int64_t least_us = l->looked_us + LOOK_GAP_US, until_us = gap_end(l);
+
+	until_us = until_us < l->next_us ? until_us : l->next_us;
+	return any_said(l) || until_us < least_us ? least_us : until_us;
 }
 
 /* clock_mono_us; 0: at once. */
@@ -216,7 +279,7 @@ next_look(struct loader *l, const struct wakeup *w)
 		loader_expect_echoes(l);
 		return 0;
 	}
-	return next_poll(l, w->now);
+	return l->steady ? gap_end(l) : next_poll(l, w->now);
 }
 
 /* Does all that a wake-up asks for, and sets l->next_us to when to look next. */
@@ -266,7 +329,7 @@ loader_round(struct loader *l)
 	enum rc rc;
 
 	ASSERT_MINE(&l->only);
-	if (wake == GATE_RUNG && !l->hungry && !gate_pause(&l->gate, l->looked_us + LOOK_GAP_US))
+	if (wake == GATE_RUNG && !l->hungry && !gate_pause(&l->gate, rings_until(l)))
 		wake = GATE_STOPPED;
 	if (wake == GATE_STOPPED)
 		return false;

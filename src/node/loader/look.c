@@ -172,7 +172,8 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room *room, bool *
 	if (rc != RC_OK)
 		return rc;
 	look_anew(l, l->looked_us, loader_put_off(l, c, found, room));
-	if (any_for_now(c, found))
+	l->for_now = any_for_now(c, found);
+	if (l->for_now)
 		l->found_us = l->looked_us;
 	chosen = loader_choose(l, c, found, *room);
 	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
@@ -195,7 +196,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room *room, bool *
 static enum lanes_part
 own_part(const struct loader *l, const struct wakeup *w)
 {
-	return w->only_rung && w->now < l->next_full_us && !l->hungry ? LANES_RUNG : LANES_OWN;
+	return w->only_rung && w->now < l->next_full_us && !l->deaf ? LANES_RUNG : LANES_OWN;
 }
 
 /* A shard rang, and the look is not at those that rang: of many lanes it reads what a survey knows. */
@@ -206,7 +207,7 @@ rang_unknown(const struct loader *l, const struct wakeup *w)
 
 	for (size_t i = 0; i < PGRAB_SHARD_SET_WORDS; i++)
 		rang = rang || w->bell->word[i] != 0;
-	return rang && !l->hungry && own_part(l, w) == LANES_OWN;
+	return rang && !l->deaf && own_part(l, w) == LANES_OWN;
 }
 
 /* Looks in our own shards, or only in those that rang if nothing else woke us. */
@@ -218,8 +219,10 @@ look_at_own(struct loader *l, struct wakeup *w, struct err *err)
 	enum rc rc = RC_OK;
 
 	lanes_part(&l->lanes, part, w->bell, w->room.ready, w->room.timed, 0, &l->query);
-	if (l->query.n_lanes > 0)
+	w->looked = l->query.n_lanes > 0;
+	if (w->looked)
 		rc = look_and_claim(l, part, &w->room, &w->more, err);
+	w->found = w->looked && l->for_now;
 	if (full)
 		l->next_full_us = w->now + l->node->set->poll_us;
 	return rc;

@@ -82,6 +82,10 @@ struct loader {
 	int64_t echo_gap_us;     /* to the one after it, half; no less than poll: there is none */
 	int64_t published;       /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;             /* the last look left rows behind */
+	bool for_now;            /* the last look found something for now */
+	bool steady;             /* looks have found something each time: we look once in a gap */
+	bool deaf;               /* hungry or steady: we look again soon by ourselves */
+	int finds;               /* in a row, no more than make us steady */
 	bool moved;              /* it changed something, so another one finds other rows */
 	/* By crew: its tasks were left behind, or skipped for lack of room. */
 	bool wants[CREWS_MAX], wants_more[CREWS_MAX]; /* more: for one that needs more room than there was */
@@ -100,6 +104,8 @@ struct wakeup {
 	struct room taken; /* from the boss, to be given back */
 	struct room room;  /* as much of it as the strategy lets us fill */
 	bool more;         /* out: rows were left behind */
+	bool looked;       /* out: in our own shards, or those that rang of them */
+	bool found;        /* out: and there was something for now */
 };
 
 /* loaders.c: one of them. */
