@@ -12,13 +12,20 @@ return width_bucket(p_priority, '{-32768,0,1,10,100}'::smallint[]);
 comment on function pgrab_internal.band(smallint) is
   'The band of a priority: 1 below zero, 2 zero, 3 up to 9, 4 up to 99, 5 above.';
 
+create or replace function pgrab_internal.lane_hash(t pgrab_internal.task) returns bigint
+language sql immutable parallel safe
+return hashtextextended(t.kind, hashtextextended(t.owner,
+  width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[]) + 100::bigint * t.slots
+  + case when t.delivery = 'at_least_once' then 0 else 10 end
+  + case when t.share_key is null then 0 else 20 end));
+comment on function pgrab_internal.lane_hash(pgrab_internal.task) is
+  'What makes the lane of a task of which lane_of() knows nothing else: all lanes but those with a require '
+  'and the like.';
+
 -- The very expression of task_due_idx: inlined, it finds that index.
 create or replace function pgrab_tool.lane_of(t pgrab_internal.task) returns bytea
 language sql immutable parallel safe
-return int8send(hashtextextended(t.kind, hashtextextended(t.owner,
-    width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[]) + 100::bigint * t.slots
-    + case when t.delivery = 'at_least_once' then 0 else 10 end
-    + case when t.share_key is null then 0 else 20 end)))
+return int8send(pgrab_internal.lane_hash(t))
   || coalesce(substring(sha256(decode(replace(nullif(
     case when t.require = '{}' then '' else t.require::text end
     || coalesce(t.prefer::text || extract(epoch from coalesce(t.failover_after, '30 s'))::text, '')
@@ -49,33 +56,36 @@ return case when p_kind in ('shell', 'exec')
 comment on function pgrab_tool.memory_of(text, jsonb) is
   'The memory that a task may use, in bytes: args.limits.memory. Null: it does not say.';
 
+-- Whose snapshot stays as it was at the beginning may not see that somebody wants the bell by now.
+create or replace view pgrab_internal.bell as
+select r.id
+from pgrab.registration r
+  cross join lateral (
+    select x.bell, x.state from pgrab.beat x where x.node_id = r.id order by x.beat desc limit 1) b
+where not r.down and b.bell and b.state = 'up'
+union all
+select null where clock_timestamp() - now() > interval '100 ms'
+  and current_setting('transaction_isolation') in ('repeatable read', 'serializable');
+comment on view pgrab_internal.bell is
+  'A row for each node that sleeps, or may. Only then does the doorbell ring, because all transactions that '
+  'NOTIFY commit one after the other.';
+comment on column pgrab_internal.bell.id is 'The node. Null: one that the snapshot may not show.';
+
 -- Tells sleeping nodes to look now.  Only a hint: everything works without it, at most `poll` later.  The
 -- payload names shards, so that a look for one task reads one shard.  An empty payload stands for many
 -- shards: look everywhere.
 create or replace function pgrab_internal.ring_out(p_shards smallint[]) returns void
-language sql
-begin atomic
-  select pg_notify('pgrab',
-    case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
-end;
-comment on function pgrab_internal.ring_out(smallint[]) is 'The doorbell: a NOTIFY on channel pgrab.';
-
--- Whose snapshot stays as it was at the beginning may not see that somebody wants the bell by now.
-create or replace function pgrab_internal.bell_wanted() returns boolean
-language plpgsql set enable_seqscan = off as $$
-begin
-  return exists (select from pgrab.node n where not n.down and n.bell and n.state = 'up')
-    or clock_timestamp() - now() > interval '100 ms'
-      and current_setting('transaction_isolation') in ('repeatable read', 'serializable');
-end $$;
-comment on function pgrab_internal.bell_wanted() is
-  'Does a node sleep, or may one? Only then does the doorbell ring, because all transactions that NOTIFY '
-  'commit one after the other.';
-
-create or replace function pgrab_internal.ring(p_shards smallint[]) returns void
 language plpgsql as $$
 begin
-  if pgrab_internal.bell_wanted() then
+  perform pg_notify('pgrab',
+    case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
+end $$;
+comment on function pgrab_internal.ring_out(smallint[]) is 'The doorbell: a NOTIFY on channel pgrab.';
+
+create or replace function pgrab_internal.ring(p_shards smallint[]) returns void
+language plpgsql set enable_seqscan = off set jit = off as $$
+begin
+  if exists (select from pgrab_internal.bell) then
     perform pgrab_internal.ring_out(p_shards);
   end if;
 end $$;
@@ -154,17 +164,25 @@ create trigger task_05_owner before insert on pgrab.task for each row
   execute function pgrab_tool.task_owner();
 
 -- A null anywhere makes the condition null, and the trigger runs.  What NOT NULL, a CHECK or an index would
--- refuse before task_inserted(), in words of its own, is refused here.
+-- refuse before task_inserted(), in words of its own, is refused here.  The condition costs its length for
+-- each statement, a microsecond for 150 characters of what PostgreSQL makes of it: so numbers are or-ed, a
+-- misfire_limit is taken for odd when it is not the default, and defaults say current_timestamp, not now().
 do $do$
 begin
-  execute format($f$
+  execute (
+    select format($f$
 create trigger task_10_fill before insert on pgrab.task for each row
-when ((%s and num_nulls(%s) = 0 and num_nonnulls(%s) = 0
-  and new.misfire_limit between 0 and 100000 and greatest(octet_length(new.key), 0) <= 1000) is not true)
+when (((%s) = 0 and not (%s) and %s and num_nulls(%s) = 0 and num_nonnulls(%s) = 0
+  and new.misfire_limit = 100 and (octet_length(new.key) > 1000) is not true) is not true)
 execute function pgrab_internal.task_fill() $f$,
-    pgrab_internal.task_states('new.%I = %s', ' and ', true),
-    pgrab_internal.task_fallbacks('new.%I', ', ', '{}'),
-    pgrab_internal.task_states('new.%I', ', ', false));
+      string_agg(format('new.%I', c.name), ' | ') filter (where c.fallback = '0'),
+      string_agg(format('new.%I', c.name), ' or ') filter (where c.fallback = 'false'),
+      string_agg(format('new.%I = %s', c.name, c.fallback), ' and ')
+        filter (where c.fallback not in ('0', 'false')),
+      pgrab_internal.task_fallbacks('new.%I', ', ', '{}'),
+      pgrab_internal.task_states('new.%I', ', ', false))
+    from pgrab_internal.task_column c
+    where c.system and c.filled);
 end $do$;
 
 -- Most tasks: 1 us a row instead of 17.
@@ -255,7 +273,7 @@ comment on function pgrab_internal.plan_new(pgrab_internal.task) is
 
 create trigger task_20_plan before insert on pgrab.task for each row
 when ((
-  new.run_at = now() + interval '1 us' and new.due_at = new.run_at and new.fire_at = new.run_at
+  new.run_at = current_timestamp + interval '1 us' and new.due_at = new.run_at and new.fire_at = new.run_at
   and new.jitter = '0' and not new.paused and new.kind <> 'batch'
   and num_nonnulls(new.schedule, new.calendar, new.limit_key, new.parent_id, new.wait_for) = 0
   ) is not true)
@@ -610,29 +628,38 @@ end $$;
 comment on function pgrab_internal.bounded(text, text, boolean) is
   'May new tasks of this owner and kind, with a share_key if p_shared, be under a quota, or forbidden?';
 
--- One pass over the rows, because setting out on one costs a single INSERT more than the row does; that most
--- statements have tasks of one lane, which is known, it finds without sorting them into lanes.  Of several,
--- kind_refuse() and quota_enter() find out themselves whether they are bounded.
+-- One pass over the rows, because setting out on one costs a single INSERT more than the row does: each
+-- column of a list and each function of an expression is prepared for every statement.  So rows are not
+-- compared with the first one: that all are in one lane, which is known, is found by the least and the
+-- greatest hash.  (A lane of rows that are not plain is more than its hash.)  Of several lanes, kind_refuse()
+-- and quota_enter() find out themselves whether they are bounded.
 create or replace function pgrab_internal.task_inserted() returns trigger
-language plpgsql as $$
+language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v record;
 begin
-  select a.plain, a.due_at,
-    (select c.roles or c.quotas from pgrab.cluster c)
-      and (not a.one_lane or pgrab_internal.bounded(f.owner, f.kind, f.shared)) as bounded,
-    a.one_lane and exists (select from pgrab.lane l where l.owner = f.owner and l.lane = f.lane) as known
+  select q.plain, q.due_at, (select c.roles or c.quotas from pgrab.cluster c)
+      and (q.low <> q.high or pgrab_internal.bounded(q.owner, q.kind, q.shared)) as bounded,
+    q.low = q.high
+      and exists (select from pgrab.lane l where l.owner = q.owner and l.lane = int8send(q.low)) as known
   into v
   from (
-      select n.owner, n.kind, n.share_key is not null as shared,
-        pgrab_tool.lane_of(row(n.*)::pgrab_internal.task) as lane
-      from new_task n limit 1) f
-    cross join lateral (
-      select min(n.due_at) as due_at,
-        bool_and(pgrab_tool.lane_of(row(n.*)::pgrab_internal.task) = f.lane) as one_lane,
-        bool_and(n.schedule is null and n.chain is null and n.batch is null
-          and pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)) as plain
-      from new_task n) a;
+    select min(n.due_at) as due_at, min(n.owner) as owner, min(n.kind) as kind,
+      bool_or(n.share_key is not null) as shared,
+      min(pgrab_internal.lane_hash(row(n.*)::pgrab_internal.task)) as low,
+      max(pgrab_internal.lane_hash(row(n.*)::pgrab_internal.task)) as high,
+      bool_and(n.schedule is null and n.chain is null and n.batch is null
+        and pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)) as plain
+    from new_task n) q;
+  if not v.plain then
+    select bool_and(pgrab_tool.lane_of(row(n.*)::pgrab_internal.task) = f.lane)
+      and exists (select from pgrab.lane l where l.owner = min(f.owner) and l.lane = f.lane)
+    into v.known
+    from (
+        select n.owner, pgrab_tool.lane_of(row(n.*)::pgrab_internal.task) as lane from new_task n limit 1) f
+      cross join new_task n
+    group by f.lane;
+  end if;
   if not v.plain then
     perform pgrab_internal.insert_check(row(n.*)::pgrab_internal.task) from new_task n
     where not pgrab_internal.task_plain(row(n.*)::pgrab_internal.task)
@@ -656,10 +683,12 @@ begin
       cross join lateral pgrab_internal.quota_of(
         case when n.share_key is null then n.owner end, n.share_key) q;
   end if;
-  if v.due_at < now() + interval '20 s' and pgrab_internal.bell_wanted() then
-    -- 17 shards are enough to know that there are more than 16
-    perform pgrab_internal.ring_out(array(
-      select distinct pgrab.shard(t.id) from new_task t where t.due_at < now() + interval '20 s' limit 17));
+  if v.due_at < now() + interval '20 s' then
+    if exists (select from pgrab_internal.bell) then
+      -- 17 shards are enough to know that there are more than 16
+      perform pgrab_internal.ring_out(array(
+        select distinct pgrab.shard(t.id) from new_task t where t.due_at < now() + interval '20 s' limit 17));
+    end if;
   end if;
   if not v.plain then
     perform pgrab_internal.batch_check(row(n.*)::pgrab_internal.task)

@@ -121,15 +121,16 @@ def test_nodes_that_are_down_cost_nothing(db):
     registered(db, "up", 2, down=False)
     db.query("insert into pgrab.task (kind) values ('noop')")
     asked = {"lanes": statement("lanes", "'{noop}'", "'{}'", "'{}'", "'{}'", "1", "'{}'", "8", "null"), "node_list": statement("node_list"),
-             "bell": "select exists (select from pgrab.node n where not n.down and n.bell and n.state = 'up')"}
+             "bell": "select exists (select from pgrab_internal.bell)"}
     few = {name: pages(db, text) for name, text in asked.items()}
     registered(db, "pod", 2000, down=True)
     db.query("vacuum analyze pgrab.registration")
     db.query("vacuum analyze pgrab.beat")
     for name, text in asked.items():
         assert pages(db, text) <= few[name] + 20, name
-    ring = db.one("select pg_get_functiondef('pgrab_internal.bell_wanted()'::regprocedure)")
-    assert "not n.down and n.bell and n.state = 'up'" in ring, "an INSERT asks as above"
+    for asks in ("ring(smallint[])", "task_inserted()"):
+        asked = db.one("select pg_get_functiondef(%s::regprocedure)", f"pgrab_internal.{asks}")
+        assert "exists (select from pgrab_internal.bell)" in asked and "SET enable_seqscan TO 'off'" in asked, f"{asks} asks as above"
 
 
 def test_a_node_that_has_gone_is_marked(db, nodes):
