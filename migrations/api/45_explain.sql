@@ -692,6 +692,17 @@ begin atomic
 end;
 comment on function pgrab_internal.explain_claim(pgrab_internal.task) is 'Which node has claimed it.';
 
+create or replace function pgrab_internal.explain_look(t pgrab_internal.task)
+returns setof pgrab_internal.gate
+language sql stable
+begin atomic
+  select 'next look', 'ok',
+    'A node looks when the doorbell rings, and at the latest after its `poll` (1 s by default).',
+    'about to be taken'
+  where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s';
+end;
+comment on function pgrab_internal.explain_look(pgrab_internal.task) is 'When nodes look next.';
+
 -- p_all: all gates; otherwise no more than to the first that is shut, and nothing that is only told.  (A
 -- statement each: one for all would be begun fourteen times.)
 create or replace function pgrab_internal.gates(t pgrab_internal.task, p_all boolean)
@@ -726,9 +737,7 @@ begin
       when 12 then g := array(select x from pgrab_internal.explain_pools(t) x);
       when 13 then g := array(select x from pgrab_internal.explain_owner(t) x where t.prefer is null
         union all select x from pgrab_internal.explain_turn(t) x);
-      else g := case when t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s'
-        then array[('next look', 'ok', 'A node looks when the doorbell rings, and at the latest after its '
-          '`poll` (1 s by default).', 'about to be taken')::pgrab_internal.gate] else '{}' end;
+      else g := array(select x from pgrab_internal.explain_look(t) x);
     end case;
     continue when g = '{}';
     return query select * from unnest(g);
