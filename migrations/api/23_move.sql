@@ -280,7 +280,8 @@ begin
                 where a.event = 'ask' and a.was = o.status) end,
             pgrab_internal.no_move(m.id, m.event, o.status)) as becomes,
           x.gone or x.was <> x.becomes and x.becomes in ('done', 'cancelled', 'skipped') and h.root is null
-            as over) w),
+            as over
+        offset 0) w), -- by itself, or noted() would not be inlined: a subquery is no argument for that
   left_now as (
     delete from pgrab.task t using d
     where d.gone and t.id = any (array[d.id]) and t.version = d.version
