@@ -56,7 +56,9 @@ return case when p_kind in ('shell', 'exec')
 comment on function pgrab_tool.memory_of(text, jsonb) is
   'The memory that a task may use, in bytes: args.limits.memory. Null: it does not say.';
 
--- Whose snapshot stays as it was at the beginning may not see that somebody wants the bell by now.
+-- Of what pgrab.node says only the bell and the state: each column of a view is prepared for every INSERT
+-- that reads it.  Whose snapshot stays as it was at the beginning may not see that somebody wants the bell by
+-- now.
 create or replace view pgrab_internal.bell as
 select r.id
 from pgrab.registration r
