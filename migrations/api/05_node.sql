@@ -4,7 +4,7 @@ create or replace function pgrab_internal.server_life() returns bigint
 language sql stable
 return (date_part('epoch', pg_postmaster_start_time()) * 1e6)::bigint
   + (coalesce(date_part('epoch', pg_stat_get_bgwriter_stat_reset_time()), 0) * 1e6)::bigint;
-comment on function pgrab_internal.server_life() is
+comment on function pgrab_internal.server_life is
   'A number that each start or recovery of the server changes. Only good for comparing.';
 
 -- What is known of each node, put together from its registration, its last beat, and what operators have said
@@ -178,7 +178,7 @@ end $$;
 create or replace function pgrab_internal.crew_of(n pgrab.node, p_kind text) returns text
 language sql immutable
 return case when p_kind = 'http' and n.crews ? 'http' then 'http' else '' end;
-comment on function pgrab_internal.crew_of(pgrab.node, text) is
+comment on function pgrab_internal.crew_of is
   'The crew of the node that carries out a kind that no pool of handlers has: the workers, or that of http.';
 
 -- Before its first heartbeat a node has said no more than the sum.
@@ -191,7 +191,7 @@ begin atomic
     cross join jsonb_each(coalesce(n.crews, jsonb_build_object('', array[n.running, n.slots]))) c
   where c.key = any (coalesce(p.names, array[pgrab_internal.crew_of(n, p_kind)]));
 end;
-comment on function pgrab_tool.crew(pgrab.node, text) is
+comment on function pgrab_tool.crew is
   'Who carries this kind out on the node, its workers, its pools for that kind, or http: how many of their '
   'slots are in use and how many there are.';
 
@@ -213,7 +213,7 @@ begin atomic
   from pgrab_tool.crew(n, p_kind) c cross join lateral (
     select least(coalesce(n.room -> p_kind, n.room -> '')::bigint, nullif(c.slots, 0)) as slots) m;
 end;
-comment on function pgrab_tool.room_for(pgrab.node, text, integer, bigint) is
+comment on function pgrab_tool.room_for is
   'As crew(); and for a task that takes so many slots and may use so much memory: why it never gets them '
   'there, and why it does not now. Null: it does.';
 
@@ -223,12 +223,12 @@ begin atomic
   select s.system_identifier, d.oid::bigint
   from pg_control_system() s, pg_database d where d.datname = current_database();
 end;
-comment on function pgrab_internal.here() is 'Identifies this database and its server.';
+comment on function pgrab_internal.here is 'Identifies this database and its server.';
 
 create or replace function pgrab_tool.copied() returns boolean
 language sql stable
 return (
   select c.system_id is not null and (c.system_id, c.database) is distinct from (p.system_id, p.database)
   from pgrab.cluster c cross join pgrab_internal.here() p);
-comment on function pgrab_tool.copied() is
+comment on function pgrab_tool.copied is
   'True: this database was copied or restored from another one, and nobody has said pgrab.adopt() yet.';

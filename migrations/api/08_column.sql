@@ -25,7 +25,7 @@ language sql stable as $$
   from pgrab_internal.task_column c
   where c.filled and not c.system and c.name <> 'run_at' and c.name <> all (p_not)
 $$;
-comment on function pgrab_internal.task_fallbacks(text, text, text[]) is
+comment on function pgrab_internal.task_fallbacks is
   'A text for each users'' column that has a constant default: %1$I is its name, %2$s the default.';
 
 create or replace function pgrab_internal.task_states(p_form text, p_between text, p_filled boolean)
@@ -35,7 +35,7 @@ language sql stable as $$
   from pgrab_internal.task_column c
   where c.system and c.name not in ('due_at', 'fire_at') and c.filled = coalesce(p_filled, c.filled)
 $$;
-comment on function pgrab_internal.task_states(text, text, boolean) is
+comment on function pgrab_internal.task_states is
   'The same for the system''s columns but those of the plan; p_filled: only those that are never null, or '
   'that may be.';
 
@@ -57,11 +57,11 @@ begin
   execute format('create or replace function pgrab_internal.apply_defaults() returns jsonb '
     'language sql immutable return %L::jsonb', v_defaults);
 end $$;
-comment on function pgrab_internal.written() is 'The columns of pgrab.task that users write.';
-comment on function pgrab_internal.apply_defaults() is
+comment on function pgrab_internal.written is 'The columns of pgrab.task that users write.';
+comment on function pgrab_internal.apply_defaults is
   'The columns that a file of tasks may leave out, with their defaults.';
 
 create or replace function pgrab_tool.task_columns() returns text[]
 language sql immutable
 return pgrab_internal.written();
-comment on function pgrab_tool.task_columns() is 'The columns of pgrab.task that users write.';
+comment on function pgrab_tool.task_columns is 'The columns of pgrab.task that users write.';

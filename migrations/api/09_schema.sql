@@ -9,12 +9,12 @@ language sql immutable parallel safe
 return case jsonb_typeof(p_schema -> 'type')
   when 'string' then array[p_schema ->> 'type']
   when 'array' then array(select t from jsonb_array_elements_text(p_schema -> 'type') t) end;
-comment on function pgrab_internal.schema_types(jsonb) is 'The types that a schema names. Null: none.';
+comment on function pgrab_internal.schema_types is 'The types that a schema names. Null: none.';
 
 create or replace function pgrab_internal.schema_bound(p_schema jsonb, p_name text) returns numeric
 language sql immutable parallel safe
 return case when jsonb_typeof(p_schema -> p_name) = 'number' then (p_schema ->> p_name)::numeric end;
-comment on function pgrab_internal.schema_bound(jsonb, text) is 'A number in a schema, or null.';
+comment on function pgrab_internal.schema_bound is 'A number in a schema, or null.';
 
 create or replace function pgrab_internal.schema_matches(p_pattern text, p_text text) returns boolean
 language plpgsql immutable parallel safe as $$
@@ -23,7 +23,7 @@ begin
 exception when invalid_regular_expression then
   return true;
 end $$;
-comment on function pgrab_internal.schema_matches(text, text) is
+comment on function pgrab_internal.schema_matches is
   'Does the text match? True for a pattern that PostgreSQL cannot read.';
 
 -- Bounds apply to a number, the length of a text, or the number of elements of an array.
@@ -45,8 +45,7 @@ begin atomic
     ' elements'
   where jsonb_typeof(p_value) = 'array';
 end;
-comment on function pgrab_internal.schema_size(jsonb, jsonb) is
-  'What the bounds of a schema apply to, and the bounds.';
+comment on function pgrab_internal.schema_size is 'What the bounds of a schema apply to, and the bounds.';
 
 create or replace function pgrab_internal.schema_own(p_schema jsonb, p_value jsonb) returns text
 language sql immutable parallel safe
@@ -71,7 +70,7 @@ begin atomic
       then format('must match %s', left(p_schema ->> 'pattern', 200)) end
   from (select) one left join pgrab_internal.schema_size(p_schema, p_value) s on true;
 end;
-comment on function pgrab_internal.schema_own(jsonb, jsonb) is
+comment on function pgrab_internal.schema_own is
   'Why a value itself, leaving out its members, does not fit a schema. Null: it fits.';
 
 -- Most schemas say only which type.  An expression that the planner puts in place, because a call of
@@ -85,7 +84,7 @@ return coalesce(case
     when jsonb_typeof(p_value) then true
     when 'integer' then
       case jsonb_typeof(p_value) when 'number' then (p_value #>> '{}')::numeric % 1 = 0 end end end, false);
-comment on function pgrab_internal.schema_plain(jsonb, jsonb) is
+comment on function pgrab_internal.schema_plain is
   'Does the value fit, as can be seen at once? False: see schema_fault().';
 
 -- The members of an object and the elements of an array, each with the schema for it; with a null value those
@@ -108,7 +107,7 @@ begin atomic
       and jsonb_typeof(p_schema -> 'items') = 'object' then p_value end) with ordinality a(value, n)
   where a.n <= 1000;
 end;
-comment on function pgrab_internal.schema_parts(jsonb, jsonb) is
+comment on function pgrab_internal.schema_parts is
   'The members or elements of a value, each with its schema.';
 
 create or replace function pgrab_internal.schema_fault(p_schema jsonb, p_value jsonb, p_at text) returns text
@@ -152,7 +151,7 @@ begin
   end loop;
   return null;
 end $$;
-comment on function pgrab_internal.schema_fault(jsonb, jsonb, text) is
+comment on function pgrab_internal.schema_fault is
   'Where a value first fails to fit a schema, and why. Null: it fits.';
 
 -- A node calls this whenever one of its processes comes or goes; only what is new is written.  A schema is
@@ -182,5 +181,5 @@ language sql as $$
     kinds = case when excluded.up > 0 then excluded.kinds else p.kinds end, lost = excluded.lost,
     library = coalesce(excluded.library, p.library), fault = excluded.fault, changed_at = clock_timestamp()
 $$;
-comment on function pgrab_internal.pools_announce(bigint, jsonb) is
+comment on function pgrab_internal.pools_announce is
   'For nodes: reports the state of their pools and the schemas that their processes have declared.';

@@ -46,7 +46,7 @@ begin
   from pgrab_internal.key k where k.name = 'call';
   return c_before;
 end $$;
-comment on function pgrab_internal.call_begin(text, text) is
+comment on function pgrab_internal.call_begin is
   'From here on the caller acts through one of our functions. Returns the argument for call_end().';
 
 create or replace function pgrab_internal.call_end(p_before text[]) returns void
@@ -54,7 +54,7 @@ language plpgsql as $$
 begin
   perform set_config('pgrab.call', p_before[1], true), set_config('pgrab.caller', p_before[2], true);
 end $$;
-comment on function pgrab_internal.call_end(text[]) is 'Ends what call_begin() began.';
+comment on function pgrab_internal.call_end is 'Ends what call_begin() began.';
 
 create or replace function pgrab_internal.call_verb() returns text
 language plpgsql stable as $$
@@ -65,18 +65,18 @@ begin
     select substr(c_setting, length(k.value) + 1) from pgrab_internal.key k
     where k.name = 'call' and starts_with(c_setting, k.value)) end;
 end $$;
-comment on function pgrab_internal.call_verb() is
+comment on function pgrab_internal.call_verb is
   'Which public function is at work. Null: none, a user writes to the tables directly.';
 
 create or replace function pgrab_internal.in_call() returns boolean
 language sql stable
 return pgrab_internal.call_verb() is not null;
-comment on function pgrab_internal.in_call() is 'Is a public function at work?';
+comment on function pgrab_internal.in_call is 'Is a public function at work?';
 
 create or replace function pgrab_internal.caller() returns text
 language sql stable
 return coalesce(nullif(current_setting('pgrab.caller', true), ''), session_user);
-comment on function pgrab_internal.caller() is
+comment on function pgrab_internal.caller is
   'Who acts, for functions that run after call_begin() or pgrab_tool.note_caller().';
 
 -- --------------------------------------------------------------------------------------------------- events
@@ -89,8 +89,7 @@ begin
   insert into pgrab.event (what, role, task_id, task, owner, detail)
   values (p_what, p_role, t.id, coalesce(t.name, t.key), t.owner, p_detail);
 end $$;
-comment on function pgrab_internal.event(text, text, pgrab_internal.task, jsonb) is
-  'Records what a user did to a task.';
+comment on function pgrab_internal.event is 'Records what a user did to a task.';
 
 create or replace function pgrab_internal.edits(p_old jsonb, p_new jsonb) returns jsonb
 language sql immutable
@@ -101,7 +100,7 @@ begin atomic
     'node_id', 'due_at', 'fire_at', 'claimed_at', 'attempt', 'settled', 'status', 'needs', 'met', 'chain',
     'line');
 end;
-comment on function pgrab_internal.edits(jsonb, jsonb) is
+comment on function pgrab_internal.edits is
   'Which of the columns that users write have changed: {column: [old, new]}, 200 characters of each value.';
 
 -- Is nothing else edited?  Then nothing that was checked before can be wrong now: half the price for whoever
@@ -114,7 +113,7 @@ begin
   o.priority := t.priority;
   return o is not distinct from t;
 end $$;
-comment on function pgrab_internal.edit_simple(pgrab_internal.task, pgrab_internal.task) is
+comment on function pgrab_internal.edit_simple is
   'Does an edit change no other columns than `paused` and `priority`?';
 
 -- Public functions record their own event; only what pgrab.apply() edits counts as an edit.
@@ -130,5 +129,4 @@ begin
         else pgrab_internal.edits(to_jsonb(o), to_jsonb(n)) end);
   end if;
 end $$;
-comment on function pgrab_internal.event_edit(pgrab_internal.task, pgrab_internal.task) is
-  'Records the edit of a task, with the columns that changed.';
+comment on function pgrab_internal.event_edit is 'Records the edit of a task, with the columns that changed.';

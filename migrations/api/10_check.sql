@@ -10,7 +10,7 @@ begin
     hint = p_hint,
     schema = 'pgrab', table = 'task', column = p_column;
 end $$;
-comment on function pgrab_internal.refuse(text, text, text) is
+comment on function pgrab_internal.refuse is
   'Refuses a value of a task with an error that says what would be right.';
 
 -- LIKE refuses such a pattern only when it meets a text, which may be somebody else's task.  A name has 1000
@@ -28,7 +28,7 @@ begin
       hint = 'A backslash makes the next character an ordinary one, so it cannot be the last.';
   end if;
 end $$;
-comment on function pgrab_internal.like_check(text, text) is
+comment on function pgrab_internal.like_check is
   'Refuses a pattern for LIKE that is too long, or ends in the middle of a character.';
 
 create or replace function pgrab_internal.args_flat(p_value jsonb) returns boolean
@@ -39,7 +39,7 @@ return case jsonb_typeof(p_value)
   when 'array' then not exists (
     select from jsonb_array_elements(p_value) e where jsonb_typeof(e.value) in ('object', 'array'))
   else true end;
-comment on function pgrab_internal.args_flat(jsonb) is
+comment on function pgrab_internal.args_flat is
   'True when a member of args holds no nested objects or arrays.';
 
 -- {"secret": "api"} or {"file": "api.key"} in place of a value: which of the two, and the name.  Else nulls.
@@ -51,7 +51,7 @@ begin atomic
   where jsonb_typeof(p_value) = 'object' and jsonb_typeof(p_value -> p.place) = 'string'
     and p_value - p.place = '{}';
 end;
-comment on function pgrab_internal.args_reference(jsonb) is
+comment on function pgrab_internal.args_reference is
   'What a value in args refers to: a row of pgrab.secret, or a file of the node.';
 
 create or replace function pgrab_internal.args_values_fine(p_value jsonb) returns boolean
@@ -60,7 +60,7 @@ return not exists (
   select from jsonb_each(case when jsonb_typeof(p_value) = 'object' then p_value end) e
     cross join lateral pgrab_internal.args_reference(e.value) r
   where jsonb_typeof(e.value) in ('object', 'array') and r.place is null);
-comment on function pgrab_internal.args_values_fine(jsonb) is
+comment on function pgrab_internal.args_values_fine is
   'True when an object holds only plain values and references.';
 
 create or replace function pgrab_internal.args_length(p_value jsonb) returns integer
@@ -69,7 +69,7 @@ return case jsonb_typeof(p_value)
   when 'object' then (select count(*) from jsonb_object_keys(p_value))
   when 'array' then jsonb_array_length(p_value)
   else 1 end;
-comment on function pgrab_internal.args_length(jsonb) is 'How many values a member of args holds.';
+comment on function pgrab_internal.args_length is 'How many values a member of args holds.';
 
 -- Null: the kind of a plug-in or a handler, which checks its own args.
 create or replace function pgrab_internal.args_known(p_kind text) returns jsonb
@@ -85,8 +85,7 @@ return '{
   "notify": {"payload": "string"},
   "batch":  {"max_running": "number", "parked": "string"},
   "noop":   {}}'::jsonb -> p_kind;
-comment on function pgrab_internal.args_known(text) is
-  'Members of args that a kind takes, with their JSON types.';
+comment on function pgrab_internal.args_known is 'Members of args that a kind takes, with their JSON types.';
 
 create or replace function pgrab_internal.args_check_member(p_kind text, p_name text, p_value jsonb)
   returns void
@@ -120,7 +119,7 @@ begin
       format('%s may hold at most 1000 values.', p_name));
   end if;
 end $$;
-comment on function pgrab_internal.args_check_member(text, text, jsonb) is
+comment on function pgrab_internal.args_check_member is
   'Refuses a member of args that the kind does not take.';
 
 -- As src/exec/http_request.c reads it: a status or a class, or lists of them, at most 32.
@@ -144,8 +143,7 @@ begin
       'expect is a status such as 204, a class such as 2xx, or a list of at most 32 of them.');
   end if;
 end $$;
-comment on function pgrab_internal.http_expect_check(jsonb) is
-  'Refuses an `expect` that no reply could meet.';
+comment on function pgrab_internal.http_expect_check is 'Refuses an `expect` that no reply could meet.';
 
 create or replace function pgrab_internal.args_check(p_kind text, p_args jsonb, p_schema jsonb) returns void
 language plpgsql as $$
@@ -188,8 +186,7 @@ begin
       'A NOTIFY carries at most 7999 bytes. Put the data in a table and send its key.');
   end if;
 end $$;
-comment on function pgrab_internal.args_check(text, jsonb, jsonb) is
-  'Refuses args that the kind does not take.';
+comment on function pgrab_internal.args_check is 'Refuses args that the kind does not take.';
 
 create or replace function pgrab_internal.command_check(p_kind text, p_command text) returns void
 language plpgsql as $$
@@ -214,8 +211,7 @@ begin
       'The name of a channel may be at most 63 bytes long.');
   end if;
 end $$;
-comment on function pgrab_internal.command_check(text, text) is
-  'Refuses a command that the kind cannot carry out.';
+comment on function pgrab_internal.command_check is 'Refuses a command that the kind cannot carry out.';
 
 -- args.steps of a sql task, instead of a command.  What a parent has printed is not filled into the commands:
 -- it would be SQL that somebody else has written.
@@ -231,7 +227,7 @@ return case
     then 'The command of a step is one or more SQL statements.'
   when p_step ->> 'command' like '%{{parent\_%'
     then 'What a parent has printed is not filled into SQL; read it with pgrab.output(id of the parent).' end;
-comment on function pgrab_internal.step_fault(jsonb) is
+comment on function pgrab_internal.step_fault is
   'What is wrong with an element of args.steps. Null: nothing.';
 
 create or replace function pgrab_internal.steps_check(p_command text, p_args jsonb) returns void
@@ -260,8 +256,7 @@ begin
     perform pgrab_internal.refuse('args', format('{"steps": [%s]}', v_bad.step), v_bad.hint);
   end if;
 end $$;
-comment on function pgrab_internal.steps_check(text, jsonb) is
-  'Refuses args.steps that a sql task cannot carry out.';
+comment on function pgrab_internal.steps_check is 'Refuses args.steps that a sql task cannot carry out.';
 
 create or replace function pgrab_internal.task_schedule_check(t pgrab_internal.task) returns void
 language plpgsql as $$
@@ -279,7 +274,7 @@ begin
       format('%s. %s', upper(left(v_what, 1)) || substr(v_what, 2), v_fault.hint));
   end if;
 end $$;
-comment on function pgrab_internal.task_schedule_check(pgrab_internal.task) is
+comment on function pgrab_internal.task_schedule_check is
   'Refuses a schedule or a time zone that cannot be read.';
 
 create or replace function pgrab_internal.labels_fine(p_labels jsonb) returns boolean
@@ -287,12 +282,12 @@ language sql immutable parallel safe
 return jsonb_typeof(p_labels) = 'object' and not exists (
   select from jsonb_each(case when jsonb_typeof(p_labels) = 'object' then p_labels else '{}' end) e
   where jsonb_typeof(e.value) <> 'string');
-comment on function pgrab_internal.labels_fine(jsonb) is 'True for a JSON object of strings.';
+comment on function pgrab_internal.labels_fine is 'True for a JSON object of strings.';
 
 create or replace function pgrab_internal.signal_name_fine(p_name text) returns boolean
 language sql immutable parallel safe
 return p_name ~ '^[A-Za-z0-9_.:-]{1,100}$';
-comment on function pgrab_internal.signal_name_fine(text) is 'May a signal have this name?';
+comment on function pgrab_internal.signal_name_fine is 'May a signal have this name?';
 
 -- One expression, for the cost of a statement for each row would be three times that of the INSERT.
 create or replace function pgrab_internal.task_fault(t pgrab_internal.task) returns text
@@ -361,9 +356,9 @@ return case
   when not t.slots between 1 and 1000 then 'slots: A task takes 1 to 1000 workers of its node.'
   when octet_length(t.share_key) not between 1 and 200
     then 'share_key: 1 to 200 bytes, or null.' end;
-comment on function pgrab_internal.task_fault(pgrab_internal.task) is
-  'What is wrong with a single column of a task, as column: what would be right; null: nothing. A null value '
-  'is fine where the column may be null.';
+comment on function pgrab_internal.task_fault is
+  'What is wrong with a single column of a task, as column: what would be right; null: nothing. A null '
+  'value is fine where the column may be null.';
 
 -- Refuses a kind that no node has announced.  Returns the schema of the args of one that handlers carry out.
 create or replace function pgrab_internal.kind_check(p_kind text) returns jsonb
@@ -382,7 +377,7 @@ begin
   end if;
   return v_schema;
 end $$;
-comment on function pgrab_internal.kind_check(text) is
+comment on function pgrab_internal.kind_check is
   'Refuses a kind that no node has announced; returns the schema of the args of a handler''s.';
 
 -- Checks what is to be done; plan_check() checks when.  The rules let null pass, and the table's NOT NULL
@@ -423,7 +418,7 @@ begin
     perform pgrab_internal.template_check(t.on_failure, t.owner);
   end if;
 end $$;
-comment on function pgrab_internal.task_check(pgrab_internal.task) is
+comment on function pgrab_internal.task_check is
   'Refuses a definition that cannot work, naming column, value and what would be right.';
 
 create or replace function pgrab_internal.plan_check(t pgrab_internal.task) returns void
@@ -439,7 +434,7 @@ begin
     perform pgrab_internal.task_schedule_check(t);
   end if;
 end $$;
-comment on function pgrab_internal.plan_check(pgrab_internal.task) is
+comment on function pgrab_internal.plan_check is
   'Refuses a time that is out of range and a schedule that cannot be read or fire.';
 
 -- A task may use a limit of its owner, or one that an operator has made for everyone.  The error does not
@@ -460,7 +455,7 @@ begin
         'insert into pgrab.limit (key, max_running) values (%L, 5).', p_key));
   end if;
 end $$;
-comment on function pgrab_internal.limit_check(text, text) is
+comment on function pgrab_internal.limit_check is
   'Refuses the key of a limit that does not exist, or is not for tasks of this owner.';
 
 create or replace function pgrab_internal.calendar_check(p_calendar text, p_owner text) returns void
@@ -474,5 +469,5 @@ begin
         'pgrab import ics.', p_calendar));
   end if;
 end $$;
-comment on function pgrab_internal.calendar_check(text, text) is
+comment on function pgrab_internal.calendar_check is
   'Refuses a calendar that does not exist, or is not for tasks of this owner.';

@@ -9,7 +9,7 @@ comment on function pgrab.shard(bigint) is
 create or replace function pgrab_internal.band(p_priority smallint) returns integer
 language sql immutable parallel safe
 return width_bucket(p_priority, '{-32768,0,1,10,100}'::smallint[]);
-comment on function pgrab_internal.band(smallint) is
+comment on function pgrab_internal.band is
   'The band of a priority: 1 below zero, 2 zero, 3 up to 9, 4 up to 99, 5 above.';
 
 create or replace function pgrab_internal.lane_hash(t pgrab_internal.task) returns bigint
@@ -18,7 +18,7 @@ return hashtextextended(t.kind, hashtextextended(t.owner,
   width_bucket(t.priority, '{-32768,0,1,10,100}'::smallint[]) + 100::bigint * t.slots
   + case when t.delivery = 'at_least_once' then 0 else 10 end
   + case when t.share_key is null then 0 else 20 end));
-comment on function pgrab_internal.lane_hash(pgrab_internal.task) is
+comment on function pgrab_internal.lane_hash is
   'What makes the lane of a task of which lane_of() knows nothing else: all lanes but those with a require '
   'and the like.';
 
@@ -31,7 +31,7 @@ return int8send(pgrab_internal.lane_hash(t))
     || coalesce(t.prefer::text || extract(epoch from coalesce(t.failover_after, '30 s'))::text, '')
     || case when t.kind in ('shell', 'exec') then coalesce(' memory ' || (t.args #>> '{limits,memory}'), '')
       else '' end, ''), '\', '\\'), 'escape')), 1, 16), '');
-comment on function pgrab_tool.lane_of(pgrab_internal.task) is
+comment on function pgrab_tool.lane_of is
   'Which lane of the due index a task belongs to: all tasks of a lane can be run by the same nodes and are '
   'equally important. Nobody can choose what a task says so that it gets into the lane of other ones.';
 
@@ -46,14 +46,14 @@ declare
 begin
   return case when c_bytes between 1024 * 1024 and 1e15 then floor(c_bytes) end;
 end $$;
-comment on function pgrab_internal.memory_bytes(text) is
+comment on function pgrab_internal.memory_bytes is
   'The bytes of a size such as 512MB. Null: no node would read it, or it is less than 1MB.';
 
 create or replace function pgrab_tool.memory_of(p_kind text, p_args jsonb) returns bigint
 language sql immutable parallel safe
 return case when p_kind in ('shell', 'exec')
   then pgrab_internal.memory_bytes(p_args #>> '{limits,memory}') end;
-comment on function pgrab_tool.memory_of(text, jsonb) is
+comment on function pgrab_tool.memory_of is
   'The memory that a task may use, in bytes: args.limits.memory. Null: it does not say.';
 
 -- Of what pgrab.node says only the bell and the state: each column of a view is prepared for every INSERT
@@ -82,7 +82,7 @@ begin
   perform pg_notify('pgrab',
     case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
 end $$;
-comment on function pgrab_internal.ring_out(smallint[]) is 'The doorbell: a NOTIFY on channel pgrab.';
+comment on function pgrab_internal.ring_out is 'The doorbell: a NOTIFY on channel pgrab.';
 
 create or replace function pgrab_internal.ring(p_shards smallint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off as $$
@@ -91,7 +91,7 @@ begin
     perform pgrab_internal.ring_out(p_shards);
   end if;
 end $$;
-comment on function pgrab_internal.ring(smallint[]) is 'The doorbell, if a node wants it.';
+comment on function pgrab_internal.ring is 'The doorbell, if a node wants it.';
 
 -- run_at of a task with a schedule: the one given, or its first fire.
 create or replace function pgrab_internal.plan_first(t pgrab_internal.task, p_given timestamptz)
@@ -116,7 +116,7 @@ begin
   end if;
   return v_first;
 end $$;
-comment on function pgrab_internal.plan_first(pgrab_internal.task, timestamptz) is
+comment on function pgrab_internal.plan_first is
   'When a task with a schedule is first due; refuses a task that would never fire.';
 
 -- PostgreSQL reads the condition of a trigger anew for each statement, and that costs a single INSERT more
@@ -148,7 +148,7 @@ end $$ $f$,
     pgrab_internal.task_fallbacks('    t.%I := coalesce(t.%1$I, %2$s);', E'\n', '{kind}'),
     pgrab_internal.task_states('  t.%I := %s;', E'\n', null));
 end $do$;
-comment on function pgrab_internal.task_fill() is
+comment on function pgrab_internal.task_fill is
   'Gives a new task its defaults where the INSERT says null, and the system''s columns their first values.';
 
 -- Triggers that must know who acts run with the caller's rights, and come before those that run with the
@@ -159,7 +159,7 @@ begin
   new.owner := current_user;
   return new;
 end $$;
-comment on function pgrab_tool.task_owner() is
+comment on function pgrab_tool.task_owner is
   'Trigger: a task belongs to the role that inserts it, whatever the row says.';
 create trigger task_05_owner before insert on pgrab.task for each row
   when (new.owner is distinct from current_user and pgrab_internal.call_verb() is null) -- in_call()
@@ -206,8 +206,7 @@ return t.kind in ('sql', 'shell', 'noop') and t.on_failure is null
   and %s $f$,
     pgrab_internal.task_fallbacks('t.%I = %s', ' and ', '{kind,command,source,paused,priority}'));
 end $do$;
-comment on function pgrab_internal.task_plain(pgrab_internal.task) is
-  'A definition in which nothing can be wrong.';
+comment on function pgrab_internal.task_plain is 'A definition in which nothing can be wrong.';
 
 -- What anybody may have, of priority and misfire_limit: cluster_bounds_check.
 create or replace function pgrab_internal.insert_check(t pgrab_internal.task) returns void
@@ -218,7 +217,7 @@ begin
     perform pgrab_internal.owner_bounds(t, t.owner);
   end if;
 end $$;
-comment on function pgrab_internal.insert_check(pgrab_internal.task) is
+comment on function pgrab_internal.insert_check is
   'Refuses a new task that cannot be carried out, or may not be.';
 
 -- The default of run_at is a microsecond after now(), which tells it apart from a now() in the statement.
@@ -239,7 +238,7 @@ begin
   new := pgrab_internal.plan_new(t);
   return new;
 end $$;
-comment on function pgrab_internal.task_plan() is 'Plans a new task that is not simply due now.';
+comment on function pgrab_internal.task_plan is 'Plans a new task that is not simply due now.';
 
 -- A schedule is asked for its first fire, so the definition has to be right before.
 create or replace function pgrab_internal.plan_new(t pgrab_internal.task) returns pgrab_internal.task
@@ -270,7 +269,7 @@ begin
   end if;
   return t;
 end $$;
-comment on function pgrab_internal.plan_new(pgrab_internal.task) is
+comment on function pgrab_internal.plan_new is
   'Plans a new task with a schedule, a limit, a parent, a jitter, or something to wait for.';
 
 create trigger task_20_plan before insert on pgrab.task for each row
@@ -299,8 +298,7 @@ begin
   end if;
   return pgrab_internal.plan_first(n, case when n.run_at <> o.run_at or c_same then n.run_at end);
 end $$;
-comment on function pgrab_internal.plan_edit(pgrab_internal.task, pgrab_internal.task) is
-  'The run_at of a task that a user has edited.';
+comment on function pgrab_internal.plan_edit is 'The run_at of a task that a user has edited.';
 
 -- Not when somebody has said when it begins: then its fires before that are none.
 create or replace function pgrab_internal.note_closed_first(p_ids bigint[]) returns void
@@ -313,7 +311,7 @@ begin
     and t.run_at = pgrab_internal.first_fire(row(t.*)::pgrab_internal.task)
   having count(*) > 0;
 end $$;
-comment on function pgrab_internal.note_closed_first(bigint[]) is
+comment on function pgrab_internal.note_closed_first is
   'Writes the history of fires that a calendar closes before the first one of a schedule.';
 
 -- Will what a task runs be run once more, after the run or the end that its row stands for?
@@ -332,7 +330,7 @@ begin
   r.fires := r.fires + case when r.needs is not null then 1 else 0 end;
   return pgrab_internal.chain_next(r) is not null;
 end $$;
-comment on function pgrab_internal.runs_again(pgrab_internal.task) is
+comment on function pgrab_internal.runs_again is
   'Does a task have a run to come in which an edit of what it runs would count?';
 
 -- What a task runs was edited, and a run is in progress: the new text must run, too.
@@ -349,7 +347,7 @@ begin
       'max_runs or ends_at in the same statement, or insert a new task.'
     else 'It has no other run in its chain: what you write would never run. Insert a new task.' end);
 end $$;
-comment on function pgrab_internal.edit_run_at(pgrab_internal.task) is
+comment on function pgrab_internal.edit_run_at is
   'The run_at of a task when kind, command or args have been edited: a one-shot that is running runs again. '
   'Refuses an edit that could never run.';
 
@@ -382,7 +380,7 @@ begin
     perform pgrab_internal.owner_bounds(t, pgrab_internal.caller());
   end if;
 end $$;
-comment on function pgrab_internal.edit_check(pgrab_internal.task, pgrab_internal.task) is
+comment on function pgrab_internal.edit_check is
   'Refuses an edit of a task that cannot be carried out, or may not be.';
 
 -- A lane that is missing all the same is found by lanes_mend().
@@ -399,8 +397,7 @@ begin
     perform pgrab_internal.lanes_add(array[pgrab_internal.lane(t)], true);
   end if;
 end $$;
-comment on function pgrab_internal.priority_edited(pgrab_internal.task, pgrab_internal.task) is
-  'What an edit of nothing but `priority` needs.';
+comment on function pgrab_internal.priority_edited is 'What an edit of nothing but `priority` needs.';
 
 -- An edit of the definition.  A task that has not started is planned again, and a node that had claimed it
 -- finds a new version.  A running one finishes as it was started, because its fence (version, incarnation) is
@@ -440,7 +437,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.task_edited() is
+comment on function pgrab_internal.task_edited is
   'Applies an edit of the definition: a task that has not started is planned again; a running one finishes '
   'as it was started.';
 
@@ -464,8 +461,7 @@ begin
     perform pgrab_internal.note_closed_first(array[t.id]);
   end if;
 end $$;
-comment on function pgrab_internal.edit_plan(pgrab_internal.task, pgrab_internal.task) is
-  'Plans an edited task that is not running.';
+comment on function pgrab_internal.edit_plan is 'Plans an edited task that is not running.';
 
 -- The time is the user's: it is no move.
 create or replace function pgrab_internal.edit_time(t pgrab_internal.task) returns void
@@ -476,7 +472,7 @@ begin
   update pgrab.task x set run_at = t.run_at, updated_at = clock_timestamp() where x.id = t.id;
   perform set_config('pgrab.link_ends', v_before, true);
 end $$;
-comment on function pgrab_internal.edit_time(pgrab_internal.task) is
+comment on function pgrab_internal.edit_time is
   'Writes the run_at of a task that is running, or that an upsert has not changed.';
 
 -- A task runs with the rights of its owner, so only the owner may change what it runs.
@@ -493,7 +489,7 @@ begin
     hint = 'Only the owner can change kind, command, args and on_failure; when and whether it runs, '
       'operators can change, too.';
 end $$;
-comment on function pgrab_tool.task_foreign() is
+comment on function pgrab_tool.task_foreign is
   'Trigger: only the owner of a task may change what it runs. With an argument: members of that role may '
   'change the other columns.';
 create trigger task_05_foreign after update of kind, command, args, on_failure on pgrab.task for each row
@@ -508,7 +504,7 @@ begin
   perform set_config('pgrab.caller', current_user, true);
   return new;
 end $$;
-comment on function pgrab_tool.note_caller() is
+comment on function pgrab_tool.note_caller is
   'Trigger: tells the next trigger, which runs with the rights of pgrab''s owner, who acts.';
 
 do $$
@@ -541,7 +537,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off as $$
       where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane
         and t.due_at is null)
 $$;
-comment on function pgrab_internal.lanes_empty(bigint[]) is
+comment on function pgrab_internal.lanes_empty is
   'Which of these lanes (pgrab.lane.id) nothing stands in: two probes for each.';
 
 -- The bound per owner.  Its first 64 lanes wait for nobody.  A statement that adds more updates the first one
@@ -572,7 +568,7 @@ begin
     end if;
   end if;
 end $$;
-comment on function pgrab_internal.lanes_bound(text) is
+comment on function pgrab_internal.lanes_bound is
   'Refuses more lanes than one owner may have. Empty ones are removed first.';
 
 -- Volatile: it has to see what the caller has just inserted, and what others have committed meanwhile.
@@ -580,7 +576,7 @@ create or replace function pgrab_internal.lanes_of(p_owner text, p_most integer)
 language sql as $$
   select count(*) from (select from pgrab.lane l where l.owner = p_owner limit p_most + 1) x
 $$;
-comment on function pgrab_internal.lanes_of(text, integer) is
+comment on function pgrab_internal.lanes_of is
   'How many lanes an owner has; it counts no further than to one more than p_most.';
 
 -- What is missing of these lanes; a lane may be named twice.
@@ -604,7 +600,7 @@ begin
   end if;
   return v_n;
 end $$;
-comment on function pgrab_internal.lanes_add(pgrab_internal.lane[], boolean) is
+comment on function pgrab_internal.lanes_add is
   'Makes lanes known to the nodes; with p_bounded no more than their owner may have. Returns how many were '
   'not known.';
 
@@ -617,7 +613,7 @@ begin atomic
       then greatest(coalesce(date_part('epoch', t.failover_after), 30) * 1e6, 1) end::bigint,
     t.share_key is not null, t.slots, pgrab_tool.memory_of(t.kind, t.args))::pgrab_internal.lane;
 end;
-comment on function pgrab_internal.lane(pgrab_internal.task) is 'The lane of a task.';
+comment on function pgrab_internal.lane is 'The lane of a task.';
 
 -- A function that PostgreSQL does not inline, so that those pay for it who have separate roles or quotas.
 create or replace function pgrab_internal.bounded(p_owner text, p_kind text, p_shared boolean)
@@ -627,7 +623,7 @@ begin
   return exists (select from pgrab.quota q where q.owner = p_owner or p_shared and q.share_key is not null)
     or (select c.roles from pgrab.cluster c) and not pgrab_internal.may_kind(p_owner, p_kind);
 end $$;
-comment on function pgrab_internal.bounded(text, text, boolean) is
+comment on function pgrab_internal.bounded is
   'May new tasks of this owner and kind, with a share_key if p_shared, be under a quota, or forbidden?';
 
 -- One pass over the rows, because setting out on one costs a single INSERT more than the row does: each
@@ -718,7 +714,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.task_inserted() is
+comment on function pgrab_internal.task_inserted is
   'Once per INSERT: refuses what cannot be right, or is more than a quota permits, makes new lanes known, '
   'counts new links of chains, and rings the doorbell when a new task is due soon.';
 create trigger task_30_inserted after insert on pgrab.task referencing new table as new_task

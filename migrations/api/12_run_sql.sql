@@ -18,7 +18,7 @@ language plpgsql as $$
 begin
   execute p_statement;
 end $$;
-comment on function pgrab_sql.run(text) is 'Executes one statement of a sql task.';
+comment on function pgrab_sql.run is 'Executes one statement of a sql task.';
 
 create or replace function pgrab_sql.call_of(p_params text[]) returns text
 language sql immutable
@@ -27,7 +27,7 @@ begin atomic
   select 'execute pgrab_statement (' || string_agg(quote_nullable(p), ', ' order by n) || ')'
   from unnest(p_params) with ordinality u(p, n);
 end;
-comment on function pgrab_sql.call_of(text[]) is
+comment on function pgrab_sql.call_of is
   'The EXECUTE of the prepared statement with these parameters, as a text.';
 
 create or replace function pgrab_sql.line_of(p_row json, p_limit integer) returns text
@@ -37,7 +37,7 @@ begin atomic
     (select left(string_agg(coalesce(left(j.value, p_limit + 1), ''), '|'), p_limit + 1)
     from json_each_text(p_row) j), '');
 end;
-comment on function pgrab_sql.line_of(json, integer) is
+comment on function pgrab_sql.line_of is
   'A row as text, columns separated by |, cut just beyond p_limit characters.';
 
 -- Rows that are not kept are still executed.
@@ -66,8 +66,7 @@ begin
   end if;
   return pg_catalog.array_to_string(v_lines, E'\n');
 end $$;
-comment on function pgrab_sql.rows_of(refcursor, integer) is
-  'The rows of a cursor as text, about p_limit bytes of them.';
+comment on function pgrab_sql.rows_of is 'The rows of a cursor as text, about p_limit bytes of them.';
 
 create or replace function pgrab_sql.run_last(p_statement text, p_params text[], p_limit integer)
 returns text
@@ -97,7 +96,7 @@ begin
   end if;
   return v_output;
 end $$;
-comment on function pgrab_sql.run_last(text, text[], integer) is
+comment on function pgrab_sql.run_last is
   'Executes the last statement of a sql task, with parameters; returns its rows as text, columns separated '
   'by |, about p_limit bytes of them.';
 
@@ -138,7 +137,7 @@ begin
   end loop;
   return case when v_unknown then 'extension' when v_names_kept then null else 'names' end;
 end $$;
-comment on function pgrab_sql.clean() is
+comment on function pgrab_sql.clean is
   'Leaves nothing but advisory locks in the session of a sql task that the next one would find. Returns '
   'null, or what may be wrong all the same. extension: one may keep something, and the connection must be '
   'closed. names: the text has dropped what the node had prepared (DEALLOCATE ALL), or replaced it with its '
@@ -169,7 +168,7 @@ begin
   end if;
   return v_left;
 end $$;
-comment on function pgrab_sql.settle(text) is
+comment on function pgrab_sql.settle is
   'Ends what the text of a sql task has left open, before the finish; returns what clean() returns. Refuses '
   'a transaction that was made read-only.';
 
@@ -183,7 +182,7 @@ begin
     perform pgrab_internal.run_lost(p_id);
   end if;
 end $$;
-comment on function pgrab_sql.check_run(bigint, bigint, text) is
+comment on function pgrab_sql.check_run is
   'For a node: is this run of a task of session_user still the node''s own? Raises serialization_failure if '
   'not.';
 
@@ -206,7 +205,7 @@ begin
   perform pgrab_internal.finish_run(p_id, p_version, v_incarnation, p_began_us,
     left(p_output, 65536), p_truncated, v_node_id, v_node);
 end $$;
-comment on function pgrab_sql.finish(bigint, bigint, text, bigint, text, boolean) is
+comment on function pgrab_sql.finish is
   'For a node: records the success of a run of a task of session_user, in the transaction of the text. '
   'Raises serialization_failure when the run is no longer the node''s own.';
 
@@ -237,8 +236,7 @@ begin
     array(select left(o.output, 65536) from unnest(p_outputs) with ordinality o(output, n) order by o.n),
     p_truncated, v_node_id, v_node);
 end $$;
-comment on function pgrab_sql.finish_runs(
-  bigint[], bigint[], text[], bigint[], bigint[], text[], boolean[]) is
+comment on function pgrab_sql.finish_runs is
   'For a node: records the success of several runs of tasks of session_user, in the transaction of their '
   'texts. Raises serialization_failure when one of them is no longer the node''s own.';
 
@@ -248,7 +246,7 @@ begin
   raise exception using errcode = 'serialization_failure',
     message = format('the run of task %s is no longer this node''s', p_id);
 end $$;
-comment on function pgrab_internal.run_lost(bigint) is
+comment on function pgrab_internal.run_lost is
   'Raises serialization_failure: the run no longer belongs to the node that asks.';
 
 create or replace function pgrab_sql.step(
@@ -263,7 +261,7 @@ begin
     and p_proof = pgrab_internal.run_proof(t.incarnation, t.id, t.version);
   perform pgrab_internal.step_run(p_id, p_version, v_incarnation, p_name, p_output);
 end $$;
-comment on function pgrab_sql.step(bigint, bigint, text, text, text) is
+comment on function pgrab_sql.step is
   'For a node: records a step of a run of a task of session_user, in the transaction of its text. Raises '
   'serialization_failure when the run is no longer the node''s own.';
 
@@ -278,7 +276,7 @@ begin
     perform pgrab_internal.run_lost(p_id);
   end if;
 end $$;
-comment on function pgrab_internal.check_run(bigint, bigint, bigint) is
+comment on function pgrab_internal.check_run is
   'Does this run still belong to that incarnation? Raises serialization_failure if not.';
 
 -- Backends are found by name and database alone: the nodes of one cluster may use several roles.  A backend
@@ -309,6 +307,6 @@ begin
     end;
   end loop;
 end $$;
-comment on function pgrab_internal.end_sql_backends(text[]) is
+comment on function pgrab_internal.end_sql_backends is
   'Internal: ends the backends of this database that have one of these application names; returns how many '
   'are gone, and how many could not be ended.';

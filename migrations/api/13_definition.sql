@@ -8,7 +8,7 @@ begin
       jsonb_agg(jsonb_build_object('parent_id', e.parent_id, 'run_if', e.run_if)))
     from pgrab.edge e where e.child_id = p_id having count(*) > 0);
 end $$;
-comment on function pgrab_internal.edges_above(bigint) is
+comment on function pgrab_internal.edges_above is
   'The edges of a link besides its parent_id, as its definition keeps them. Null: there are none.';
 
 create or replace function pgrab_internal.definition_rare(t pgrab_internal.task) returns jsonb
@@ -35,7 +35,7 @@ begin
     || case when t.args = '{}' then '{}' else jsonb_build_object('args', t.args) end
     || case when t.on_failure is null then '{}' else jsonb_build_object('on_failure', t.on_failure) end;
 end $$;
-comment on function pgrab_internal.definition_rare(pgrab_internal.task) is
+comment on function pgrab_internal.definition_rare is
   'definition_own() for tasks in which columns that few people set are not the default.';
 
 -- Evaluated for every task that ends.  So it is an expression without a subquery, which PostgreSQL inlines,
@@ -61,14 +61,14 @@ return case
     || case when t.parent_id is null then '{}' else jsonb_build_object('parent_id', t.parent_id) end
     || case when t.batch is null then '{}' else jsonb_build_object('batch', t.batch) end
   end;
-comment on function pgrab_internal.definition_own(pgrab_internal.task) is
+comment on function pgrab_internal.definition_own is
   'pgrab_internal.definition() without the rows of pgrab.edge.';
 
 create or replace function pgrab_internal.definition(t pgrab_internal.task) returns jsonb
 language sql stable parallel safe
 return case when t.chain is null then pgrab_internal.definition_own(t)
   else pgrab_internal.definition_own(t) || coalesce(pgrab_internal.edges_above(t.id), '{}') end;
-comment on function pgrab_internal.definition(pgrab_internal.task) is
+comment on function pgrab_internal.definition is
   'The definition of a task as JSON, without defaults: kept in the history when the task ends. Null: all '
   'default.';
 
@@ -85,7 +85,7 @@ create or replace function pgrab_internal.definition_whole(t pgrab_internal.task
 language sql stable parallel safe
 return jsonb_strip_nulls(jsonb_build_object('kind', t.kind, 'name', t.name))
   || coalesce(pgrab_internal.definition_own(t), '{}');
-comment on function pgrab_internal.definition_whole(pgrab_internal.task) is
+comment on function pgrab_internal.definition_whole is
   'What is kept in pgrab.definition: the definition with kind and name.';
 
 create or replace function pgrab_internal.definition_end(t pgrab_internal.task, p_definition jsonb)
@@ -100,8 +100,7 @@ begin
     on conflict do nothing;
   end if;
 end $$;
-comment on function pgrab_internal.definition_end(pgrab_internal.task, jsonb) is
-  'Keeps the definition that a task had, as ended now.';
+comment on function pgrab_internal.definition_end is 'Keeps the definition that a task had, as ended now.';
 
 -- Not for a task that has never run, because there is no run to look up; but a schedule keeps its history
 -- from the start.  The new definition begins with the next version, even while a run with this one goes on.
@@ -128,7 +127,7 @@ begin
   on conflict (task_id, version) do update set since = excluded.since, role = excluded.role,
     definition = excluded.definition;
 end $$;
-comment on function pgrab_internal.definition_edited(pgrab_internal.task, pgrab_internal.task) is
+comment on function pgrab_internal.definition_edited is
   'Keeps the definition that a task had before an edit, and the one it has now.';
 
 -- What was running has its definition in the history.
@@ -140,7 +139,7 @@ begin
     perform pgrab_internal.definition_end(t, pgrab_internal.definition_whole(t));
   end if;
 end $$;
-comment on function pgrab_internal.definition_deleted(pgrab_internal.task) is
+comment on function pgrab_internal.definition_deleted is
   'Keeps the definition of a task that a user has deleted.';
 
 -- Without a time, a lookup plans, locks and probes each day of the history.  Most lookups are for what has
@@ -196,7 +195,7 @@ begin
   end if;
   return pgrab_internal.definition(t);
 end $$;
-comment on function pgrab_internal.definition_ran(pgrab_internal.task) is
+comment on function pgrab_internal.definition_ran is
   'pgrab_internal.definition() as it was when the run of this task was started.';
 
 -- If not, that run cannot be resumed: what it ran is gone, and a run of what was written instead is planned.
@@ -210,11 +209,11 @@ begin
   return (c_ran -> 'kind', c_ran -> 'command', c_ran -> 'args')
     is not distinct from (c_now -> 'kind', c_now -> 'command', c_now -> 'args');
 end $$;
-comment on function pgrab_internal.text_stays(pgrab_internal.task) is
+comment on function pgrab_internal.text_stays is
   'Does the run of a task that is running still run what its row says?';
 
 -- A list of texts that needs no quoting.
 create or replace function pgrab_internal.netstring(p_text text) returns text
 language sql immutable strict parallel safe
 return octet_length(convert_to(p_text, 'UTF8')) || ':' || p_text || ',';
-comment on function pgrab_internal.netstring(text) is 'A text with its length in bytes before it.';
+comment on function pgrab_internal.netstring is 'A text with its length in bytes before it.';

@@ -7,7 +7,7 @@ returns boolean
 language sql immutable parallel safe
 return p_kind = any (p_kinds) and (p_kind <> 'sql' or p_owner = any (p_owners))
   and coalesce(p_bounds -> p_owner ? p_kind, true);
-comment on function pgrab_internal.runs(text[], text[], jsonb, text, text) is
+comment on function pgrab_internal.runs is
   'Does a node with these kinds, owners and bounds (columns of pgrab.node) run tasks of this kind and owner?';
 
 create or replace function pgrab_internal.has_room(
@@ -16,14 +16,14 @@ returns boolean
 language sql immutable parallel safe
 return coalesce(p_slots <= coalesce(p_room -> p_kind, p_room -> '')::integer, true)
   and coalesce(p_needs <= p_memory, true);
-comment on function pgrab_internal.has_room(jsonb, bigint, text, integer, bigint) is
+comment on function pgrab_internal.has_room is
   'Could a node with this room and memory (columns of pgrab.node), were it empty, run a task of this kind '
   'that takes so many slots and needs so much memory?';
 
 -- A reader has no right to pgrab.lane.
 create or replace function pgrab_internal.any_slots() returns boolean
 language sql stable as $$ select exists (select from pgrab.lane l where l.slots > 1) $$;
-comment on function pgrab_internal.any_slots() is
+comment on function pgrab_internal.any_slots is
   'Are there tasks that take several slots? If not, nobody need look how many each takes.';
 
 -- The due index begins with expressions.  A condition on them might show what row security hides, so it would
@@ -36,7 +36,7 @@ language sql stable
 return case when row_security_active('pgrab.task'::regclass) and not exists (
   select from pg_roles r where r.rolname in ('pgrab_operator', 'pgrab_read', 'pgrab_node')
     and pg_has_role(r.oid, 'USAGE')) then current_user::text end;
-comment on function pgrab_internal.sees_only() is
+comment on function pgrab_internal.sees_only is
   'The owner of the tasks that the current user sees. Null: it sees those of all.';
 
 -- Of a lane with few tasks one probe of the due index for each pair that is not empty.  Such a probe reads
@@ -70,7 +70,7 @@ begin atomic
           order by pgrab.shard(t.id) limit 1) n)
       select h.shard from head h)) h;
 end;
-comment on function pgrab_internal.due_heads(text) is
+comment on function pgrab_internal.due_heads is
   'The pairs of lane and shard that hold planned tasks of an owner, or of all (null); of a lane that has '
   'many all 1024.';
 
@@ -85,7 +85,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
       and (p_statuses is null or t.status = any (p_statuses))
     order by t.due_at limit p_each) f
 $$;
-comment on function pgrab_internal.due_ids(text, timestamptz, text[], bigint) is
+comment on function pgrab_internal.due_ids is
   'Tasks of an owner, or of all (null), that are due by then and have one of these statuses (null: any); of '
   'each lane and shard the first p_each (null: all).';
 
@@ -100,7 +100,7 @@ begin atomic
     select pgrab_internal.due_ids(pgrab_internal.sees_only(), p_until, p_statuses, p_each) as id) d
     cross join lateral (select x.* from pgrab.task x where x.id = any (array[d.id]) offset 0) t;
 end;
-comment on function pgrab_tool.due_until(timestamptz, text[], bigint) is
+comment on function pgrab_tool.due_until is
   'Tasks that are due by then and have one of these statuses (null: any), held or not, found by index; of '
   'each lane and shard the first p_each (null: all).';
 
@@ -133,7 +133,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
     select f.id, f.due_at from few f where f.due_at = (select b.due_at from bound b)) x
   order by x.due_at limit p_limit
 $$;
-comment on function pgrab_internal.due_first_ids(text, timestamptz, text[], integer) is
+comment on function pgrab_internal.due_first_ids is
   'The first p_limit tasks of an owner, or of all (null), that are due by then, without reading the others.';
 
 create or replace function pgrab_tool.due_first(
@@ -146,7 +146,7 @@ begin atomic
     cross join lateral (select x.* from pgrab.task x where x.id = any (array[d.id]) offset 0) t
   order by t.due_at;
 end;
-comment on function pgrab_tool.due_first(timestamptz, text[], integer) is
+comment on function pgrab_tool.due_first is
   'The first p_limit tasks that are due by then, in order, without reading the others.';
 
 -- Counts without reading the tasks again: whose they are is known from their lanes.
@@ -174,9 +174,9 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
         order by t.due_at limit 1) f) end
   from seen s
 $$;
-comment on function pgrab_internal.due_counts(text) is
-  'Of the tasks of an owner, or of all (null), that are due and have not started: how many, how many of them '
-  'for more than two seconds, both among ten thousand, and since when the first.';
+comment on function pgrab_internal.due_counts is
+  'Of the tasks of an owner, or of all (null), that are due and have not started: how many, how many of '
+  'them for more than two seconds, both among ten thousand, and since when the first.';
 
 -- Found by what the claims wrote (pgrab.hold), not among the due tasks: there may be a million of those.
 create or replace function pgrab_tool.in_hand() returns setof pgrab_internal.task
@@ -187,7 +187,7 @@ begin atomic
     select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t -- as held()
   where t.status in ('claimed', 'running');
 end;
-comment on function pgrab_tool.in_hand() is 'Tasks that nodes hold, claimed or running.';
+comment on function pgrab_tool.in_hand is 'Tasks that nodes hold, claimed or running.';
 
 create or replace function pgrab_internal.kind_ids(p_owner text, p_kind text) returns setof bigint
 language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
@@ -200,8 +200,7 @@ language sql stable set enable_seqscan = off set enable_bitmapscan = off set jit
       where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = l.lane
         and x.due_at is not null) t
 $$;
-comment on function pgrab_internal.kind_ids(text, text) is
-  'The planned tasks of a kind and an owner, or of all (null).';
+comment on function pgrab_internal.kind_ids is 'The planned tasks of a kind and an owner, or of all (null).';
 
 create or replace function pgrab_tool.of_kind(p_kind text) returns setof bigint
 language sql stable
@@ -213,6 +212,6 @@ begin atomic
   union all
   select t.id from pgrab.task t where t.due_at is null and t.kind = p_kind;
 end;
-comment on function pgrab_tool.of_kind(text) is
+comment on function pgrab_tool.of_kind is
   'The live tasks of a kind. Planned ones are found by their lanes, without reading others; of the tasks '
   'that cannot run now, all are read.';

@@ -8,7 +8,7 @@ language sql stable
 return exists (
   select from pg_catalog.pg_roles r join pg_catalog.pg_roles o on o.rolname = p_of
   where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, 'USAGE'));
-comment on function pgrab_internal.is_member(text, text) is
+comment on function pgrab_internal.is_member is
   'Has the first role inherited the rights of the second, directly or not? False when there is no such role.';
 
 create or replace function pgrab_internal.may_become(p_role text, p_of text) returns boolean
@@ -17,7 +17,7 @@ return exists (
   select from pg_catalog.pg_roles r join pg_catalog.pg_roles o on o.rolname = p_of
   where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, case
     when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end));
-comment on function pgrab_internal.may_become(text, text) is
+comment on function pgrab_internal.may_become is
   'May the first role SET ROLE to the second? Whoever has a token of a role is that role.';
 
 create or replace function pgrab_internal.pgrab_owner() returns text
@@ -25,7 +25,7 @@ language sql stable
 begin atomic
   select pg_catalog.pg_get_userbyid(n.nspowner) from pg_catalog.pg_namespace n where n.nspname = 'pgrab';
 end;
-comment on function pgrab_internal.pgrab_owner() is 'The role that owns pgrab.';
+comment on function pgrab_internal.pgrab_owner is 'The role that owns pgrab.';
 
 create or replace function pgrab_internal.may_operate(p_role text) returns boolean
 language sql stable
@@ -34,7 +34,7 @@ begin atomic
     or pgrab_internal.is_member(p_role, pgrab_internal.pgrab_owner())
   from pgrab.cluster c;
 end;
-comment on function pgrab_internal.may_operate(text) is
+comment on function pgrab_internal.may_operate is
   'May this role act on everyone''s tasks? Always, where one role does everything.';
 
 -- The role that owns pgrab could give itself any right.
@@ -45,7 +45,7 @@ begin atomic
     or p_owner = pgrab_internal.pgrab_owner()
   from pgrab.cluster c;
 end;
-comment on function pgrab_internal.may_kind(text, text) is
+comment on function pgrab_internal.may_kind is
   'May this role have tasks of this kind? Always, where one role does everything; otherwise if it is a '
   'member of pgrab_kind_<kind>, or the owner of pgrab. Checked when a task is inserted, when its kind '
   'changes, and when it is started.';
@@ -60,7 +60,7 @@ begin atomic
     from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])) d
   where pgrab_internal.may_kind(d.owner, d.kind);
 end;
-comment on function pgrab_internal.kinds_granted(bigint[]) is
+comment on function pgrab_internal.kinds_granted is
   'The pairs of owner and kind among these tasks that are permitted. Checked at a start, where roles are '
   'separate.';
 
@@ -74,8 +74,7 @@ begin
         p_owner);
   end if;
 end $$;
-comment on function pgrab_internal.kind_refuse(text, text) is
-  'Refuses a kind that this role was not granted.';
+comment on function pgrab_internal.kind_refuse is 'Refuses a kind that this role was not granted.';
 
 -- Protects other users' tasks; the bounds are columns of pgrab.cluster.
 create or replace function pgrab_internal.owner_bounds(t pgrab_internal.task, p_by text) returns void
@@ -93,7 +92,7 @@ begin
   perform pgrab_internal.refuse('misfire_limit', t.misfire_limit::text,
     format('At most %s; an operator can set a higher one.', c.submit_misfire_limit));
 end $$;
-comment on function pgrab_internal.owner_bounds(pgrab_internal.task, text) is
+comment on function pgrab_internal.owner_bounds is
   'Refuses a priority or a misfire_limit that only operators may set.';
 
 -- Only for tasks that a node holds, and only secrets of the task's owner.
@@ -106,8 +105,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     join pgrab.secret s on s.owner = t.owner and s.name = w.name
   where t.status in ('claimed', 'running')
 $$;
-comment on function pgrab_internal.secrets(bigint[], bigint[], text[]) is
+comment on function pgrab_internal.secrets is
   'For nodes, at a start: the values of pgrab.secret that these tasks name. Three arrays of equal length: '
-  'task, its version as the node holds it, name of the secret (a task that names two appears twice). Returns '
-  'a row for each secret that the owner has; none for an unknown name, or a task that is not held with this '
-  'version.';
+  'task, its version as the node holds it, name of the secret (a task that names two appears twice). '
+  'Returns a row for each secret that the owner has; none for an unknown name, or a task that is not held '
+  'with this version.';

@@ -13,14 +13,14 @@ begin
   end if;
   return found;
 end $$;
-comment on function pgrab_internal.duty_take(text, interval) is
+comment on function pgrab_internal.duty_take is
   'Is this duty, which one node does for all, due? If so the caller holds it until its transaction ends.';
 
 -- ----------------------------------------------------------------------------------------------- the history
 
 create or replace function pgrab_internal.today() returns date
 language sql as $$ select (clock_timestamp() at time zone 'UTC')::date $$;
-comment on function pgrab_internal.today() is 'The day of the history that is being written now.';
+comment on function pgrab_internal.today is 'The day of the history that is being written now.';
 
 -- 0001_schema.sql creates them; an operator who drops all partitions drops these, too.
 create or replace function pgrab_internal.rest_make() returns void
@@ -35,7 +35,7 @@ begin
     alter table pgrab.event_rest replica identity full;
   end if;
 end $$;
-comment on function pgrab_internal.rest_make() is 'Makes the default partitions if they are missing.';
+comment on function pgrab_internal.rest_make is 'Makes the default partitions if they are missing.';
 
 -- From one day to the next, so that it costs days and not rows.  (With BEGIN ATOMIC nobody could drop the
 -- default partitions.)
@@ -55,7 +55,7 @@ language sql stable set timezone = 'UTC' set enable_seqscan = off as $$
   union all
   select 'event', e.at::date from event e where e.at is not null
 $$;
-comment on function pgrab_internal.rest_days() is 'The days that have rows in the default partitions.';
+comment on function pgrab_internal.rest_days is 'The days that have rows in the default partitions.';
 
 -- Created apart and then attached, which does not block readers and writers of the history.  Rows that
 -- arrived before their day had a partition are in the default partition, and are moved, unless they are too
@@ -93,7 +93,7 @@ begin
       || '; see pgrab.' || p_table || '.');
   return c_name;
 end $$;
-comment on function pgrab_internal.day_make(text, date) is
+comment on function pgrab_internal.day_make is
   'Makes the partition of the history (run) or the events (event) for a day. Null: there is one already, or '
   'too much of it is in the default partition.';
 
@@ -110,8 +110,7 @@ language sql as $$
     cross join lateral pgrab_internal.day_make(d.parent, d.day) m(name)
   where m.name is not null
 $$;
-comment on function pgrab_internal.days_make(integer) is
-  'Makes the missing partitions, this many days ahead.';
+comment on function pgrab_internal.days_make is 'Makes the missing partitions, this many days ahead.';
 
 -- The history of tasks with a `keep` shorter than the retention.  Of a live task, at most ten thousand rows
 -- at once, and no more tasks than two seconds allow: in any order, so that each has its turn.  Of a task that
@@ -149,7 +148,7 @@ begin
   delete from pgrab.run r using gone g
   where r.task_id = g.task_id and not coalesce(r.definition ? 'keep', false);
 end $$;
-comment on function pgrab_internal.runs_leave() is 'Deletes history that is older than its task''s `keep`.';
+comment on function pgrab_internal.runs_leave is 'Deletes history that is older than its task''s `keep`.';
 
 -- The partition is dropped, unless a task wants its history kept for longer: then everything else in it is
 -- deleted, p_rows at once.
@@ -177,7 +176,7 @@ begin
   end if;
   return not v_kept;
 end $$;
-comment on function pgrab_internal.day_drop(text, date, integer) is
+comment on function pgrab_internal.day_drop is
   'Drops a partition of the history or the events, or deletes some of what need not be kept of it. True: it '
   'was dropped.';
 
@@ -201,7 +200,7 @@ begin
   where e.ctid = any (array(
     select x.ctid from pgrab.event_rest x where x.at < c_before order by x.at limit p_rows));
 end $$;
-comment on function pgrab_internal.rest_leave(interval, integer) is
+comment on function pgrab_internal.rest_leave is
   'Deletes rows of the default partitions that are older than the retention, so many at once.';
 
 -- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits only briefly
@@ -227,7 +226,7 @@ begin
 exception when lock_not_available then
   return;
 end $$;
-comment on function pgrab_internal.days_drop(interval) is
+comment on function pgrab_internal.days_drop is
   'Drops the partitions of the history and the events that are older than the retention.';
 
 -- --------------------------------------------------------------------------------------- nodes that are gone
@@ -255,7 +254,7 @@ begin atomic
     delete from pgrab.override o using gone g where o.node_id = g.id)
   select g.name from gone g;
 end;
-comment on function pgrab_internal.nodes_leave(interval) is
+comment on function pgrab_internal.nodes_leave is
   'Removes the nodes that have been down for longer than the retention; or for an hour, when a hundred '
   'others went down later.';
 
@@ -270,7 +269,7 @@ begin atomic
       or not exists (select from pgrab.registration r where r.id = x.node_id)
     for update of x skip locked);
 end;
-comment on function pgrab_internal.beats_leave() is
+comment on function pgrab_internal.beats_leave is
   'Deletes all beats but the last of each node, and those of nodes that are gone.';
 
 -- ----------------------------------------------------------------------------------------------------- lanes
@@ -296,7 +295,7 @@ language sql set enable_seqscan = off as $$
   from head h cross join lateral (
     select x.* from pgrab.task x where x.id = any (array[h.id]) offset 0) t
 $$;
-comment on function pgrab_internal.lanes_mend() is 'Adds missing lanes that are not empty. Returns how many.';
+comment on function pgrab_internal.lanes_mend is 'Adds missing lanes that are not empty. Returns how many.';
 
 -- Empty lanes go in 64 slices.  Those of tasks that cannot run now stay, because nothing would add them when
 -- the tasks become due.
@@ -309,7 +308,7 @@ language sql as $$
     returning l.id)
   select count(*) from gone
 $$;
-comment on function pgrab_internal.lanes_leave(bigint) is
+comment on function pgrab_internal.lanes_leave is
   'Removes empty lanes, a thousand at most, of one of 64 slices. Returns how many.';
 
 -- Serves: duties.sql, which may be asked only once a minute: 50 s, so that none of these comes a moment too
@@ -320,7 +319,7 @@ language sql as $$
     then pgrab_internal.lanes_leave(extract(epoch from clock_timestamp())::bigint / 60)
       + pgrab_internal.lanes_mend() end
 $$;
-comment on function pgrab_internal.lanes_tick() is
+comment on function pgrab_internal.lanes_tick is
   'Once a minute, on one node: adds missing lanes, and removes some of the empty ones.';
 
 -- ------------------------------------------------------------------------------------------------- all of it
@@ -336,8 +335,7 @@ begin
   perform pgrab_internal.rest_make();
   return (select count(*) from pgrab_internal.days_make(3));
 end $$;
-comment on function pgrab_internal.days_ahead() is
-  'Makes the partitions of the coming days. Returns how many.';
+comment on function pgrab_internal.days_ahead is 'Makes the partitions of the coming days. Returns how many.';
 
 -- The slow steps: they take no locks that others wait for.
 create or replace function pgrab_internal.over_leaves(p_retention interval) returns void
@@ -385,7 +383,7 @@ begin
     and not exists (select from pgrab.run r
       where r.task_id = s.task_id and r.version >= s.version and r.version < s.next);
 end $$;
-comment on function pgrab_internal.over_leaves(interval) is
+comment on function pgrab_internal.over_leaves is
   'Removes what is over: rows of chains, requests, nodes, lanes, history that its task does not want kept, '
   'and definitions.';
 
@@ -400,7 +398,7 @@ begin
   perform pgrab_internal.over_leaves(p_retention);
   return query select pgrab_internal.days_drop(p_retention);
 end $$;
-comment on function pgrab_internal.upkeep(interval) is
+comment on function pgrab_internal.upkeep is
   'Removes what is over, and drops the partitions that are older than the retention. Returns those.';
 
 create or replace function pgrab.upkeep(p_retention interval default '7 days', p_days_ahead integer default 3)

@@ -17,7 +17,7 @@ returns boolean
 language sql immutable parallel safe
 return p_status = 'waiting' and p_incarnation is null
   and (p_chain is null or p_needs = 0 and p_needs is not null);
-comment on function pgrab_internal.waits_outside(text, bigint, integer, bigint) is
+comment on function pgrab_internal.waits_outside is
   'Does a task wait for a signal, or its members, and not, or no more, for its parents?';
 
 -- A request with `await` has been accepted.  The task keeps the name of its run, (incarnation, version), and
@@ -25,20 +25,19 @@ comment on function pgrab_internal.waits_outside(text, bigint, integer, bigint) 
 create or replace function pgrab_internal.awaits(p_status text, p_incarnation bigint) returns boolean
 language sql immutable parallel safe
 return p_status = 'waiting' and p_incarnation is not null;
-comment on function pgrab_internal.awaits(text, bigint) is 'Does a run of a task wait for its answer?';
+comment on function pgrab_internal.awaits is 'Does a run of a task wait for its answer?';
 
 create or replace function pgrab_internal.under_way(p_status text, p_incarnation bigint) returns boolean
 language sql immutable parallel safe
 return p_status = 'running' or p_status = 'waiting' and p_incarnation is not null;
-comment on function pgrab_internal.under_way(text, bigint) is
+comment on function pgrab_internal.under_way is
   'Is there a run of a task that has not ended: by a node, or at the receiver of its request?';
 
 -- A run that ended to wait has cost no attempt, but a step (23_move.sql).
 create or replace function pgrab_internal.has_begun(p_attempt integer, p_steps integer) returns boolean
 language sql immutable parallel safe
 return p_attempt > 0 or coalesce(p_steps, 0) > 0;
-comment on function pgrab_internal.has_begun(integer, integer) is
-  'Has there been a run of the current fire of a task?';
+comment on function pgrab_internal.has_begun is 'Has there been a run of the current fire of a task?';
 
 -- A signal is for one fire: what has come for the last one does not count for the next.
 create or replace function pgrab_internal.lacks_signal(p_id bigint, p_wait_for text, p_event text)
@@ -46,8 +45,7 @@ returns boolean
 language sql stable
 return p_event = 'next' or not exists (
   select from pgrab.signal s where s.task_id = p_id and s.name = p_wait_for);
-comment on function pgrab_internal.lacks_signal(bigint, text, text) is
-  'Has the signal that a task waits for yet to come?';
+comment on function pgrab_internal.lacks_signal is 'Has the signal that a task waits for yet to come?';
 
 create or replace function pgrab_internal.signals_of(p_id bigint) returns jsonb
 language plpgsql stable as $$
@@ -57,30 +55,28 @@ begin
       order by s.at)
     from pgrab.signal s where s.task_id = p_id);
 end $$;
-comment on function pgrab_internal.signals_of(bigint) is
+comment on function pgrab_internal.signals_of is
   'The signals of the current fire of a task, for the history. Null: none.';
 
 -- Parked without a run: there was no attempt.
 create or replace function pgrab_internal.in_vain(t pgrab_internal.task) returns boolean
 language sql immutable parallel safe
 return t.status = 'parked' and t.attempt = 0 and t.last_outcome = 'timed_out';
-comment on function pgrab_internal.in_vain(pgrab_internal.task) is
-  'Is a task parked because its signal has not come in time?';
+comment on function pgrab_internal.in_vain is 'Is a task parked because its signal has not come in time?';
 
 -- The clock decides, also while there is no node that could end the wait.  p_name: null for an answer.
 create or replace function pgrab_internal.wait_passed(p_id bigint, p_name text) returns timestamptz
 language sql volatile
 return (select w.until from pgrab.wait w
   where w.task_id = p_id and w.name is not distinct from p_name and w.until <= clock_timestamp());
-comment on function pgrab_internal.wait_passed(bigint, text) is
+comment on function pgrab_internal.wait_passed is
   'When the wait of a task was over that nobody has ended yet. Null: there is none, or it is not over.';
 
 -- For an answer a run may take what is left of its `timeout`; without a beat no longer than `stall_after`.
 create or replace function pgrab_internal.answer_until(t pgrab_internal.task) returns timestamptz
 language sql volatile
 return least(t.started_at + t.timeout, clock_timestamp() + t.stall_after);
-comment on function pgrab_internal.answer_until(pgrab_internal.task) is
-  'Until when the answer to a request may come, as of now.';
+comment on function pgrab_internal.answer_until is 'Until when the answer to a request may come, as of now.';
 
 -- The node that runs the duties asks at least once a minute when the next wait is over: only what is over
 -- before it asks again needs a NOTIFY.
@@ -91,7 +87,7 @@ begin
     perform pg_notify('pgrab', 'waits');
   end if;
 end $$;
-comment on function pgrab_internal.waits_ring(timestamptz) is
+comment on function pgrab_internal.waits_ring is
   'Tells the node that ends waits of a new one, if it would be late otherwise.';
 
 -- Who waits already goes on waiting, unless its time has changed.
@@ -121,7 +117,7 @@ begin
   select min(b.until) into v_until from begun b;
   perform pgrab_internal.waits_ring(v_until);
 end $$;
-comment on function pgrab_internal.waits_begin(bigint[]) is
+comment on function pgrab_internal.waits_begin is
   'Writes down until when tasks wait that wait for a signal, an answer or members from now on.';
 
 -- p_fresh: those of these tasks that are gone, or whose next fire is planned.
@@ -140,5 +136,5 @@ begin
     delete from pgrab.signal s using unnest((select p_fresh)) i(id) where s.task_id = any (array[i.id]);
   end if;
 end $$;
-comment on function pgrab_internal.waits_end(bigint[], bigint[]) is
+comment on function pgrab_internal.waits_end is
   'Forgets the waits of tasks that wait no more, and the signals of fires that are over.';

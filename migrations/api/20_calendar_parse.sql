@@ -18,14 +18,14 @@
 create or replace function pgrab_internal.lowest_bit(p_bits bigint) returns integer
 language sql immutable parallel safe
 return (pg_catalog.ln((p_bits & -p_bits)::pg_catalog.float8) * 1.4426950408889634)::pg_catalog.int4;
-comment on function pgrab_internal.lowest_bit(bigint) is
+comment on function pgrab_internal.lowest_bit is
   'Number of the lowest bit set, 0-62. The caller makes sure that one is set.';
 
 create or replace function pgrab_internal.schedule_quote(p_text text) returns text
 language sql immutable parallel safe
 return '"' || pg_catalog.regexp_replace(pg_catalog.left(p_text, 80), '[[:cntrl:]]', '?', 'g')
   || case when pg_catalog.length(p_text) > 80 then '...' else '' end || '"';
-comment on function pgrab_internal.schedule_quote(text) is
+comment on function pgrab_internal.schedule_quote is
   'A value as error messages show it: quoted, cut at 80 characters, control characters replaced.';
 
 create or replace function pgrab_internal.schedule_refuse(p_schedule text, p_what text, p_hint text)
@@ -36,7 +36,7 @@ begin
     message = 'invalid schedule ' || pgrab_internal.schedule_quote(p_schedule) || ': ' || p_what,
     hint = p_hint;
 end $$;
-comment on function pgrab_internal.schedule_refuse(text, text, text) is
+comment on function pgrab_internal.schedule_refuse is
   'Raises the error for every bad schedule: SQLSTATE 22023, the value, what is wrong, and a HINT.';
 
 -- ------------------------------------------------------------------------------------------------ time zones
@@ -51,7 +51,7 @@ begin atomic
     and pg_catalog.lower(pg_catalog.split_part(z.name, '/', -1))
       = pg_catalog.lower(pg_catalog.split_part(p_timezone, '/', -1));
 end;
-comment on function pgrab_internal.zone_hint(text) is
+comment on function pgrab_internal.zone_hint is
   'What to write instead of an unknown zone; slow (it reads the whole zone directory), so only for errors.';
 
 -- Names of places, and the few other names that mean the same to IANA and to AT TIME ZONE.
@@ -65,7 +65,7 @@ return p_timezone ~* ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australi
     'est5edt', 'cst6cdt', 'mst7mdt', 'pst8pdt', 'gb', 'gb-eire', 'nz', 'nz-chat', 'cuba', 'egypt', 'eire',
     'hongkong', 'iceland', 'iran', 'israel', 'jamaica', 'japan', 'kwajalein', 'libya', 'navajo', 'poland',
     'portugal', 'prc', 'roc', 'rok', 'singapore', 'turkey', 'w-su');
-comment on function pgrab_internal.zone_known(text) is 'Does this text have the form of an IANA zone name?';
+comment on function pgrab_internal.zone_known is 'Does this text have the form of an IANA zone name?';
 
 create or replace function pgrab_internal.zone_check(p_timezone text) returns void
 language plpgsql stable parallel safe as $$
@@ -84,11 +84,11 @@ begin
         else pgrab_internal.zone_hint(p_timezone) end;
   end if;
 end $$;
-comment on function pgrab_internal.zone_check(text) is
+comment on function pgrab_internal.zone_check is
   'Refuses what AT TIME ZONE accepts but IANA does not know: abbreviations (CEST, CET: fixed offsets, no '
   'summer time), POSIX forms (UTC+2 is two hours WEST there, and so is a misspelt Europe/Berlin2), the '
-  'posix/ and right/ trees, localtime, paths. A well-formed name that does not exist is left to '
-  'PostgreSQL: time zone "..." not recognized.';
+  'posix/ and right/ trees, localtime, paths. A well-formed name that does not exist is left to PostgreSQL: '
+  'time zone "..." not recognized.';
 
 -- --------------------------------------------------------------------------------- reading a cron expression
 
@@ -105,7 +105,7 @@ return case p_place
   else 'Days of the week: *, 0-7 or SUN-SAT (0 and 7 are Sunday), a range MON-FRI, a step */2, 1/2 or '
     '1-5/2, 5L (last Friday), 5#3 (third Friday), or a list of those: MON,WED.'
 end;
-comment on function pgrab_internal.cron_help(integer) is
+comment on function pgrab_internal.cron_help is
   'The HINT for a field of a cron expression, by its place: 1 second, 2 minute, 3 hour, 4 day-of-month, 5 '
   'month, 6 day-of-week.';
 
@@ -116,7 +116,7 @@ return pgrab_internal.schedule_refuse(
   p_schedule,
   (array['second', 'minute', 'hour', 'day-of-month', 'month', 'day-of-week'])[p_place] || ' ' || p_what,
   coalesce(p_hint, pgrab_internal.cron_help(p_place)));
-comment on function pgrab_internal.cron_refuse(text, integer, text, text) is
+comment on function pgrab_internal.cron_refuse is
   'Refuses a schedule because of one of its fields, naming the field; the HINT is the field''s grammar '
   'unless a better one is given.';
 
@@ -146,7 +146,7 @@ begin
   end if;
   return v_value;
 end $$;
-comment on function pgrab_internal.cron_value(text, integer, text) is
+comment on function pgrab_internal.cron_value is
   'One number or name of a cron field, checked against the range of the field; the text is in capitals. '
   'Sunday may be 0 or 7.';
 
@@ -175,7 +175,7 @@ begin
     case p_part when '' then 'is empty somewhere between its commas'
       else pgrab_internal.schedule_quote(p_part) || ' cannot be read' end);
 end $$;
-comment on function pgrab_internal.cron_day(text, integer, text) is
+comment on function pgrab_internal.cron_day is
   'The parts of day fields that depend on the month: L, LW, nW in day-of-month, dL and d#n in day-of-week. '
   'Refuses anything else.';
 
@@ -185,8 +185,7 @@ create or replace function pgrab_internal.cron_bound(
 language sql immutable parallel safe
 return case when p_text ~ '^[0-9]{1,2}$' and p_text::integer between p_low and p_high then p_text::integer
   else pgrab_internal.cron_value(p_schedule, p_place, p_text) end;
-comment on function pgrab_internal.cron_bound(text, integer, text, integer, integer) is
-  'One end of a range in a cron field.';
+comment on function pgrab_internal.cron_bound is 'One end of a range in a cron field.';
 
 create or replace function pgrab_internal.cron_step(
   p_schedule text, p_place integer, p_text text, p_places integer)
@@ -209,7 +208,7 @@ begin
   end loop;
   return v_bits;
 end $$;
-comment on function pgrab_internal.cron_step(text, integer, text, integer) is
+comment on function pgrab_internal.cron_step is
   'Every n-th bit, made by doubling; refuses a step that is longer than its field.';
 
 create or replace function pgrab_internal.cron_range(p_schedule text, p_place integer, p_part text[])
@@ -247,7 +246,7 @@ begin
   end if;
   return (v_bits << v_from) & ((1::bigint << (v_to + 1)) - 1);
 end $$;
-comment on function pgrab_internal.cron_range(text, integer, text[]) is
+comment on function pgrab_internal.cron_range is
   'Bits of one part [from, to, step] of a cron field: *, a, a-b, */n, a-b/n, and a/n = from a to the end of '
   'the field every n.';
 
@@ -281,9 +280,9 @@ begin
   end if;
   return v_bits | v_days;
 end $$;
-comment on function pgrab_internal.cron_field(text, integer, text) is
-  'The bit set of one field of a cron expression, by its place (1 second ... 6 day-of-week); refuses what it '
-  'cannot read.';
+comment on function pgrab_internal.cron_field is
+  'The bit set of one field of a cron expression, by its place (1 second ... 6 day-of-week); refuses what '
+  'it cannot read.';
 
 -- A short cut for the most common fields; cron_field() reads the others, five times slower.  Every n-th of 60
 -- bits, when n divides 60, is (2^60 - 1) / (2^n - 1).
@@ -296,8 +295,7 @@ return case when p_field = '*' then case p_place when 3 then 16777215 else 11529
   when p_place < 3 and p_field ~ '^[*]/([1-6]|10|12|15|20|30)$'
     then 1152921504606846975 / ((1::bigint << pg_catalog.substr(p_field, 3)::integer) - 1)
   else pgrab_internal.cron_field(p_schedule, p_place, p_field) end;
-comment on function pgrab_internal.cron_time_field(text, integer, text) is
-  'The bit set of a second, a minute or an hour.';
+comment on function pgrab_internal.cron_time_field is 'The bit set of a second, a minute or an hour.';
 
 create or replace function pgrab_internal.cron_day_field(p_schedule text, p_place integer, p_field text)
 returns bigint
@@ -307,7 +305,7 @@ return case when p_field = '*' then case p_place when 4 then 4294967294 when 5 t
     or p_place = 6 and p_field ~ '^[0-6]$' then 1::bigint << p_field::integer
   when p_place = 6 and p_field in ('1-5', 'MON-FRI') then 62
   else pgrab_internal.cron_field(p_schedule, p_place, p_field) end;
-comment on function pgrab_internal.cron_day_field(text, integer, text) is
+comment on function pgrab_internal.cron_day_field is
   'The bit set of a day of the month, a month or a day of the week.';
 
 -- -------------------------------------------------------------------------------------- reading the schedule
@@ -338,7 +336,7 @@ begin
   end if;
   return v_seconds;
 end $$;
-comment on function pgrab_internal.schedule_interval(text) is
+comment on function pgrab_internal.schedule_interval is
   'Seconds of "@every 1h30m" or "@after 90 s". A day is 24 hours here, whatever the clocks do.';
 
 create or replace function pgrab_internal.schedule_fields_refuse(
@@ -360,7 +358,7 @@ return case
     'it has ' || p_fields || case p_fields when 1 then ' field' else ' fields' end,
     'Write five fields (minute hour day-of-month month day-of-week), six with leading seconds, or @daily, '
     '@every 90s, @after 90s.') end;
-comment on function pgrab_internal.schedule_fields_refuse(text, text, integer) is
+comment on function pgrab_internal.schedule_fields_refuse is
   'Refuses what is not a cron expression; p_text is the schedule with single spaces, p_fields the number of '
   'its fields.';
 
@@ -386,7 +384,7 @@ begin
   perform pgrab_internal.schedule_fields_refuse(p_schedule, v_text, pg_catalog.cardinality(v_field));
   return v_field;
 end $$;
-comment on function pgrab_internal.schedule_fields(text) is
+comment on function pgrab_internal.schedule_fields is
   'The fields of a schedule that is not simply five or six fields with single spaces: with extra white '
   'space, an @word, or @every/@after (returned as {@every,seconds}). Refuses what is none of these.';
 
@@ -419,7 +417,7 @@ begin
   return array[v_flags, v_second, v_minute, v_hour, v_day, v_month, v_weekday,
     v_first[1] + v_first[2] + v_first[3], v_first[2] + v_first[3], v_first[3]];
 end $$;
-comment on function pgrab_internal.cron_compile(text, text[]) is
+comment on function pgrab_internal.cron_compile is
   'The fields of a cron expression, five or six, as bit sets.';
 
 create or replace function pgrab_internal.schedule_compile(p_schedule text) returns bigint[]
@@ -445,6 +443,6 @@ begin
   end if;
   return v_cron;
 end $$;
-comment on function pgrab_internal.schedule_compile(text) is
+comment on function pgrab_internal.schedule_compile is
   'A schedule as bit sets, for next_fire_compiled(). Immutable: keep the result next to the text to save '
   'reading it again. Refuses (22023, with a HINT) whatever cannot be read or can never fire.';

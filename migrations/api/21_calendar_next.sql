@@ -14,7 +14,7 @@ create or replace function pgrab_internal.zone_shift(p_timezone text, p_instant 
 language sql stable parallel safe
 return pg_catalog.date_part('epoch',
     pg_catalog.timezone(p_timezone, pg_catalog.to_timestamp(p_instant)))::pg_catalog.int8 - p_instant;
-comment on function pgrab_internal.zone_shift(text, bigint) is
+comment on function pgrab_internal.zone_shift is
   'Seconds by which local time in the zone is ahead of UTC at that instant.';
 
 -- --------------------------------------------------------------------------------------- the days of a month
@@ -46,7 +46,7 @@ begin
   end loop;
   return v_bits;
 end $$;
-comment on function pgrab_internal.cron_days(bigint, integer, integer) is
+comment on function pgrab_internal.cron_days is
   'Days (bits 1-31) that a day-of-month set with L, LW or nW means in a month of that length whose first is '
   'that day of the week. nW never leaves its month, and in a month without day n it matches nothing.';
 
@@ -68,7 +68,7 @@ begin
   end loop;
   return v_bits;
 end $$;
-comment on function pgrab_internal.cron_weekdays(bigint, integer, integer) is
+comment on function pgrab_internal.cron_weekdays is
   'Days (bits 1-31) that a day-of-week set with d#n or dL means in a month of that length whose first is '
   'that day of the week.';
 
@@ -85,7 +85,7 @@ begin
   return case when p_cron[1] & 4 <> 0 then c_days | c_weekdays else c_days & c_weekdays end
     & ((1::bigint << (p_length + 1)) - 1);
 end $$;
-comment on function pgrab_internal.cron_month(bigint[], integer, integer) is
+comment on function pgrab_internal.cron_month is
   'Days (bits 1-31) that match in a month of that length whose first is that day of the week.';
 
 create or replace function pgrab_internal.cron_next_day(p_cron bigint[], p_day integer) returns integer
@@ -124,7 +124,7 @@ begin
   end loop;
   return null;
 end $$;
-comment on function pgrab_internal.cron_next_day(bigint[], integer) is
+comment on function pgrab_internal.cron_next_day is
   'First day that matches a compiled cron expression, from the given one on; days are counted from '
   '1970-01-01. Goes month by month with the set of matching days, and gives up (null) after 400 years, when '
   'the calendar repeats.';
@@ -163,7 +163,7 @@ begin
     else pgrab_internal.cron_next_day(p_cron, v_day + 1) end;
   return v_day * 86400::bigint + p_cron[8];
 end $$;
-comment on function pgrab_internal.cron_next(bigint[], bigint) is
+comment on function pgrab_internal.cron_next is
   'First local second that matches a compiled cron expression, from the given one on, ignoring clock '
   'changes; null if there is none.';
 
@@ -188,7 +188,7 @@ begin
   end loop;
   return v_high;
 end $$;
-comment on function pgrab_internal.zone_change(text, bigint, bigint) is
+comment on function pgrab_internal.zone_change is
   'The instant in (from, to] at which the zone changed its shift; there must be exactly one.';
 
 create or replace function pgrab_internal.fire_walk(p_cron bigint[], p_timezone text, p_instant bigint)
@@ -231,7 +231,7 @@ begin
   end loop;
   return v_fire;
 end $$;
-comment on function pgrab_internal.fire_walk(bigint[], text, bigint) is
+comment on function pgrab_internal.fire_walk is
   'First fire after an instant that has a clock change near by: walks from one stretch of constant shift to '
   'the next. The rules for daylight saving are here and nowhere else.';
 
@@ -276,5 +276,5 @@ begin
   end if;
   return pg_catalog.to_timestamp(pgrab_internal.fire_walk(p_cron, p_timezone, v_instant));
 end $$;
-comment on function pgrab_internal.next_fire_compiled(bigint[], text, timestamptz) is
+comment on function pgrab_internal.next_fire_compiled is
   'next_fire() for a schedule that schedule_compile() has read. Null outside the years 1 to 9999.';

@@ -16,8 +16,7 @@ return coalesce(
   (select lower(to_char(p_day, 'Dy')) <> all (c.closed_weekdays) from pgrab.calendar c
   where c.name = p_calendar),
   true);
-comment on function pgrab_internal.day_open(text, date) is
-  'Is this day open? A calendar that is gone closes none.';
+comment on function pgrab_internal.day_open is 'Is this day open? A calendar that is gone closes none.';
 
 create or replace function pgrab_internal.open_day(p_calendar text, p_from date, p_step integer) returns date
 language plpgsql stable parallel safe as $$
@@ -29,19 +28,19 @@ begin
   end loop;
   return null;
 end $$;
-comment on function pgrab_internal.open_day(text, date, integer) is
+comment on function pgrab_internal.open_day is
   'The first open day from this one on; p_step -1: going back. Null: there is none within ten years.';
 
 create or replace function pgrab_internal.closed_why(p_calendar text, p_day date) returns text
 language sql stable parallel safe
 return format('calendar %s is closed on %s%s', p_calendar, to_char(p_day, 'Dy YYYY-MM-DD'), (
   select ': ' || d.note from pgrab.calendar_day d where d.calendar = p_calendar and d.day = p_day));
-comment on function pgrab_internal.closed_why(text, date) is 'Why nothing fires on a day, for readers.';
+comment on function pgrab_internal.closed_why is 'Why nothing fires on a day, for readers.';
 
 create or replace function pgrab_internal.local_day(p_timezone text, p_at timestamptz) returns date
 language sql stable parallel safe
 return timezone(p_timezone, p_at)::date;
-comment on function pgrab_internal.local_day(text, timestamptz) is 'The date in a zone at that instant.';
+comment on function pgrab_internal.local_day is 'The date in a zone at that instant.';
 
 -- Where the clock changes near by, a day may begin earlier than PostgreSQL says, or more than once.
 create or replace function pgrab_internal.day_begin(p_timezone text, p_day date) returns timestamptz
@@ -52,7 +51,7 @@ begin atomic
     then b.at else b.at - interval '4 hours' end - interval '1 us'
   from (select timezone(p_timezone, p_day::timestamp) as at) b;
 end;
-comment on function pgrab_internal.day_begin(text, date) is
+comment on function pgrab_internal.day_begin is
   'An instant right before a day in a zone; a few hours before it, if the clock changes near by.';
 
 -- The rules for clock changes are those of a schedule that names this time of this day.
@@ -70,7 +69,7 @@ begin
     pgrab_internal.schedule_compile(to_char(p_local, 'FMSS FMMI FMHH24 FMDD FMMM "*"')), p_timezone,
     pgrab_internal.day_begin(p_timezone, p_local::date));
 end $$;
-comment on function pgrab_internal.local_reached(text, timestamp) is
+comment on function pgrab_internal.local_reached is
   'The first instant at which the local time in a zone has reached this one.';
 
 -- ------------------------------------------------------------------------------------------------- the fires
@@ -79,7 +78,7 @@ comment on function pgrab_internal.local_reached(text, timestamp) is
 create or replace function pgrab_internal.closed_until(p_after timestamptz) returns timestamptz
 language sql immutable parallel safe
 return p_after + interval '30 years';
-comment on function pgrab_internal.closed_until(timestamptz) is
+comment on function pgrab_internal.closed_until is
   'A schedule that has no fire on an open day until then has none.';
 
 -- @every keeps its distance: what is left out is a multiple of it.
@@ -91,8 +90,7 @@ return case
   when p_cron[1] >= 16 then p_fire + make_interval(secs => p_cron[2]
     * greatest(1, ceil(extract(epoch from p_after - p_fire) / p_cron[2]))::double precision)
   else pgrab_internal.next_fire_compiled(p_cron, p_timezone, greatest(p_fire, p_after)) end;
-comment on function pgrab_internal.fire_from(bigint[], text, timestamptz, timestamptz) is
-  'The next fire after both a fire and an instant.';
+comment on function pgrab_internal.fire_from is 'The next fire after both a fire and an instant.';
 
 create or replace function pgrab_internal.fire_skip(
   p_cron bigint[], p_timezone text, p_after timestamptz, p_calendar text)
@@ -112,8 +110,7 @@ begin
   end loop;
   return null;
 end $$;
-comment on function pgrab_internal.fire_skip(bigint[], text, timestamptz, text) is
-  'The next fire on an open day. Null: there is none.';
+comment on function pgrab_internal.fire_skip is 'The next fire on an open day. Null: there is none.';
 
 -- The days from first_day to last_day are closed but for p_day, on which their fires are gathered.
 create or replace function pgrab_internal.days_gathered(
@@ -125,17 +122,16 @@ begin atomic
     case when p_step = 1 then p_day
       else coalesce(pgrab_internal.open_day(p_calendar, p_day + 1, 1) - 1, p_day + 3653) end;
 end;
-comment on function pgrab_internal.days_gathered(text, date, integer) is
-  'The days whose fires an open day has: p_step 1 with those before it (on_closed next), -1 with those after '
-  'it (previous).';
+comment on function pgrab_internal.days_gathered is
+  'The days whose fires an open day has: p_step 1 with those before it (on_closed next), -1 with those '
+  'after it (previous).';
 
 create or replace function pgrab_internal.fire_moved(p_timezone text, p_fire timestamptz, p_day date)
 returns timestamptz
 language sql stable parallel safe
 return case when pgrab_internal.local_day(p_timezone, p_fire) = p_day then p_fire
   else pgrab_internal.local_reached(p_timezone, p_day + timezone(p_timezone, p_fire)::time) end;
-comment on function pgrab_internal.fire_moved(text, timestamptz, date) is
-  'When a fire comes that its calendar moves to this day.';
+comment on function pgrab_internal.fire_moved is 'When a fire comes that its calendar moves to this day.';
 
 -- Of each day the first fire that comes after p_after is enough: within a day, later fires come later.
 create or replace function pgrab_internal.fire_onto(
@@ -169,9 +165,9 @@ begin
   end loop;
   return v_found;
 end $$;
-comment on function pgrab_internal.fire_onto(bigint[], text, timestamptz, date, date, date) is
-  'The next fire that comes on this open day, its own or one of the closed days that it gathers. Null: there '
-  'is none.';
+comment on function pgrab_internal.fire_onto is
+  'The next fire that comes on this open day, its own or one of the closed days that it gathers. Null: '
+  'there is none.';
 
 create or replace function pgrab_internal.fire_move(
   p_cron bigint[], p_timezone text, p_after timestamptz, p_calendar text, p_step integer)
@@ -199,7 +195,7 @@ begin
     v_day := pgrab_internal.open_day(p_calendar, pgrab_internal.local_day(p_timezone, v_fire), p_step);
   end loop;
 end $$;
-comment on function pgrab_internal.fire_move(bigint[], text, timestamptz, text, integer) is
+comment on function pgrab_internal.fire_move is
   'The next fire, where those of closed days move to the next (p_step 1) or the previous open day (-1). '
   'Null: there is none.';
 
@@ -213,7 +209,7 @@ return case when p_calendar is null then pgrab_internal.next_fire_compiled(p_cro
     then pgrab_internal.fire_skip(p_cron, p_timezone, p_after, p_calendar)
   else pgrab_internal.fire_move(p_cron, p_timezone, p_after, p_calendar,
     case p_on_closed when 'next' then 1 else -1 end) end;
-comment on function pgrab_internal.fire_next(bigint[], text, timestamptz, text, text) is
+comment on function pgrab_internal.fire_next is
   'The next fire of a schedule that schedule_compile() has read, on the open days of a calendar (null: on '
   'all days).';
 
@@ -242,7 +238,7 @@ begin
     end loop;
   end loop;
 end $$;
-comment on function pgrab_internal.fires_merged(text, text, timestamptz, text, integer) is
+comment on function pgrab_internal.fires_merged is
   'The fires of closed days that move to the moment of this one.';
 
 create or replace function pgrab_internal.fires_closed(
@@ -272,6 +268,6 @@ begin
     limit c_most;
   end if;
 end $$;
-comment on function pgrab_internal.fires_closed(text, text, timestamptz, timestamptz, text, text) is
+comment on function pgrab_internal.fires_closed is
   'Fires that are not run, because of a calendar, when p_fire is the next one after p_from; the first '
   'hundred.';

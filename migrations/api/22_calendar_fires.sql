@@ -38,7 +38,7 @@ begin atomic
     where n.fire_at <= $4)
   select f.fire_at from fire as f;
 end;
-comment on function pgrab_internal.fires_on(text, text, timestamptz, timestamptz, text, text) is
+comment on function pgrab_internal.fires_on is
   'pgrab.fires() on the open days of a calendar (null: on all days).';
 
 create or replace function pgrab.fires(schedule text, timezone text, "from" timestamptz, "until" timestamptz)
@@ -64,7 +64,7 @@ begin
   end if;
   return p_calendar;
 end $$;
-comment on function pgrab_internal.calendar_known(text, boolean) is 'Refuses a calendar that is not there.';
+comment on function pgrab_internal.calendar_known is 'Refuses a calendar that is not there.';
 
 create or replace function pgrab_internal.on_closed_known(p_on_closed text) returns text
 language plpgsql immutable parallel safe as $$
@@ -76,7 +76,7 @@ begin
   end if;
   return p_on_closed;
 end $$;
-comment on function pgrab_internal.on_closed_known(text) is 'Refuses another word.';
+comment on function pgrab_internal.on_closed_known is 'Refuses another word.';
 
 create or replace function pgrab.next_fire(
   schedule text, timezone text, after timestamptz, calendar text, on_closed text default 'skip')
@@ -109,8 +109,7 @@ comment on function pgrab.fires(text, text, timestamptz, timestamptz, text, text
 create or replace function pgrab_internal.bits_below(p_bits bigint, p_n integer) returns bigint
 language sql immutable parallel safe
 return pg_catalog.bit_count((p_bits & ((1::bigint << p_n) - 1))::bit(64));
-comment on function pgrab_internal.bits_below(bigint, integer) is
-  'How many of the lowest p_n bits (60 at most) are set.';
+comment on function pgrab_internal.bits_below is 'How many of the lowest p_n bits (60 at most) are set.';
 
 create or replace function pgrab_internal.hour_fires(p_cron bigint[], p_seconds bigint) returns bigint
 language sql immutable parallel safe
@@ -119,7 +118,7 @@ begin atomic
     + (($1[3] >> (s.n / 60)) & 1) * pgrab_internal.bits_below($1[2], s.n % 60)
   from (select greatest(0, least($2, 3600))::integer as n offset 0) as s;
 end;
-comment on function pgrab_internal.hour_fires(bigint[], bigint) is
+comment on function pgrab_internal.hour_fires is
   'How many fires of a compiled cron expression lie in the first p_seconds seconds of an hour that matches.';
 
 create or replace function pgrab_internal.next_instant(p_cron bigint[], p_timezone text, p_instant bigint)
@@ -127,8 +126,7 @@ returns bigint
 language sql stable parallel safe
 return pg_catalog.date_part('epoch', pgrab_internal.next_fire_compiled(p_cron, p_timezone,
   pg_catalog.to_timestamp(p_instant)))::bigint;
-comment on function pgrab_internal.next_instant(bigint[], text, bigint) is
-  'next_fire_compiled() in seconds since 1970.';
+comment on function pgrab_internal.next_instant is 'next_fire_compiled() in seconds since 1970.';
 
 -- Goes from one hour that has fires to the next.  Where the clock changes on the way it counts one by one; an
 -- hour may then last for some hours, so it begins that much earlier.
@@ -162,7 +160,7 @@ begin
   end loop;
   return v_count;
 end $$;
-comment on function pgrab_internal.fires_count(bigint[], text, bigint, bigint) is
+comment on function pgrab_internal.fires_count is
   'How many fires a compiled cron expression has with from < fire <= until, in seconds since 1970.';
 
 -- Looks back from the end, twice as far each time, until there are enough; then the stretch is halved.
@@ -198,7 +196,7 @@ begin
   end loop;
   return v_high;
 end $$;
-comment on function pgrab_internal.nth_last_cron(bigint[], text, bigint, bigint, bigint) is
+comment on function pgrab_internal.nth_last_cron is
   'nth_last_fire() of a compiled cron expression, in seconds since 1970.';
 
 create or replace function pgrab_internal.nth_last_fire(
@@ -217,7 +215,7 @@ begin
   return case when v_count >= p_n
     then p_from + pg_catalog.make_interval(secs => c_cron[2] * (v_count - p_n + 1)) end;
 end $$;
-comment on function pgrab_internal.nth_last_fire(text, text, timestamptz, timestamptz, integer) is
+comment on function pgrab_internal.nth_last_fire is
   'The n-th last fire with from < fire <= until, n > 0. Null: there are fewer.';
 
 -- The stretch that is looked at ends at p_until and doubles, so that about three times as many fires are
@@ -247,8 +245,7 @@ begin
     v_span := 2 * v_span;
   end loop;
 end $$;
-comment on function pgrab_internal.nth_last_fire_on(
-  text, text, timestamptz, timestamptz, integer, text, text) is
+comment on function pgrab_internal.nth_last_fire_on is
   'nth_last_fire() on the open days of a calendar (null: on all days).';
 
 -- Grouped and unnested rather than joined, because the planner estimates a join of three parameter arrays
@@ -267,7 +264,7 @@ language sql stable parallel safe rows 1000 as $$
     group by i.schedule, i.timezone, i.after, i.calendar, i.on_closed) as g
   cross join lateral pg_catalog.unnest(g.ords) as o(ord)
 $$;
-comment on function pgrab_internal.next_fires(text[], text[], timestamptz[], text[], text[]) is
+comment on function pgrab_internal.next_fires is
   'next_fire() for many rows at once, given as arrays of equal length; ord is the place in them. Equal '
   '(schedule, timezone, after, calendar, on_closed) are worked out once, so a hundred thousand tasks that '
   'are due in the same second cost little more than their distinct schedules.';
@@ -276,7 +273,7 @@ create or replace function pgrab_internal.schedule_kind(schedule text) returns t
 language sql immutable parallel safe
 return case when $1 ~* '^[ \t]*@every[ \t]' then 'every' when $1 ~* '^[ \t]*@after[ \t]' then 'after'
   when $1 is not null then 'cron' end;
-comment on function pgrab_internal.schedule_kind(text) is
+comment on function pgrab_internal.schedule_kind is
   '''every'' (fixed rate: the next fire counts from the last planned one), ''after'' (fixed delay: from the '
   'end of the last run) or ''cron''.';
 
@@ -303,7 +300,7 @@ exception when invalid_parameter_value then
     hint := pgrab_internal.zone_hint(p_timezone);
   end if;
 end $$;
-comment on function pgrab_internal.schedule_fault(text, text) is
+comment on function pgrab_internal.schedule_fault is
   'What is wrong with a schedule or its time zone, and what would be right: (message, hint), both null when '
   'all is well. For a trigger that raises its own error. Not parallel safe: it catches the parser''s error, '
   'which takes a subtransaction.';
@@ -318,13 +315,13 @@ begin
     raise exception using errcode = '22023', message = v_fault.fault, hint = v_fault.hint;
   end if;
 end $$;
-comment on function pgrab_internal.schedule_check(text, text) is
+comment on function pgrab_internal.schedule_check is
   'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist: SQLSTATE '
   '22023 with the value and a HINT. A null schedule (a task that runs once) is fine.';
 
 create or replace function pgrab_tool.schedule_check(schedule text, timezone text default 'UTC') returns void
 language sql stable
 return pgrab_internal.schedule_check($1, $2);
-comment on function pgrab_tool.schedule_check(text, text) is
+comment on function pgrab_tool.schedule_check is
   'Refuses a schedule that cannot be read or can never fire, and a time zone that does not exist, with a '
   'HINT.';

@@ -8,7 +8,7 @@ language sql immutable parallel safe
 return case when p_took is null then p_known else
   substring(coalesce(p_known, '') from greatest(coalesce(length(p_known), 0) - 30, 1)) || set_byte('\x00', 0,
     least(round(ln(greatest(extract(epoch from p_took)::float8 * 1000, 1)) / ln(1.1::float8)), 255)::int) end;
-comment on function pgrab_internal.durations_add(bytea, interval) is
+comment on function pgrab_internal.durations_add is
   'The durations of a task with that of one more run; the oldest of 32 is left out. Null: it is not known.';
 
 create or replace function pgrab_tool.usual(p_known bytea, p_part float8 default 0.5) returns interval
@@ -20,7 +20,7 @@ begin atomic
     select percentile_disc(p_part) within group (order by 0.001 * power(1.1, get_byte(p_known, i))) as seconds
     from generate_series(0, length(p_known) - 1) i) x;
 end;
-comment on function pgrab_tool.usual(bytea, float8) is
+comment on function pgrab_tool.usual is
   'How long at most that part of the last runs of a task took: its median, or 0.95. Null: none is known.';
 
 -- What seems slow after three runs may be normal; and what is told within ten seconds cannot be told sooner.
@@ -28,5 +28,5 @@ create or replace function pgrab_internal.slow_after(t pgrab_internal.task) retu
 language sql immutable parallel safe
 return coalesce(t.slow_after, case when length(t.durations) >= 5
   then greatest(3 * pgrab_tool.usual(t.durations, 0.95), '10 s') end);
-comment on function pgrab_internal.slow_after(pgrab_internal.task) is
+comment on function pgrab_internal.slow_after is
   'A run of the task that takes longer is slow. Null: nobody knows yet.';

@@ -20,8 +20,7 @@ begin
         where r.task_id = p_id and r.finished_at > s.finished_at - interval '1 hour'
           and r.version >= s.version)));
 end $$;
-comment on function pgrab_internal.steps_of(bigint, timestamptz, bigint) is
-  'What the history keeps of the steps of a run.';
+comment on function pgrab_internal.steps_of is 'What the history keeps of the steps of a run.';
 
 -- Null: none.  What is JSON and no jsonb is a NUL in a string, or a number with too many digits.
 create or replace function pgrab_internal.step_result(p_json text) returns jsonb
@@ -31,7 +30,7 @@ begin
 exception when data_exception or program_limit_exceeded then
   return null;
 end $$;
-comment on function pgrab_internal.step_result(text) is 'A result as jsonb. Null: it cannot be stored.';
+comment on function pgrab_internal.step_result is 'A result as jsonb. Null: it cannot be stored.';
 
 -- What ctx.wait() asks for: the step is there as soon as the signal is.
 create or replace function pgrab_internal.wait_result(p_id bigint, p_step text) returns jsonb
@@ -41,7 +40,7 @@ begin
     select jsonb_build_object('payload', s.payload) from pgrab.signal s
     where s.task_id = p_id and s.name = substr(p_step, 6) and p_step like 'wait:%');
 end $$;
-comment on function pgrab_internal.wait_result(bigint, text) is
+comment on function pgrab_internal.wait_result is
   'The result of a step wait:NAME whose signal has come. Null: it has not, or it is another step.';
 
 -- Of a checkpoint the last one counts: it is written over the one before.
@@ -103,7 +102,7 @@ begin
     left join pgrab.step s on s.task_id = t.id and s.fire_at = t.fire_at and s.name = a.name
       and t.id = any (v_free);
 end $$;
-comment on function pgrab_internal.steps_record(bigint[], bigint[], bigint[], text[], text[]) is
+comment on function pgrab_internal.steps_record is
   'Records steps of runs whose fence, (id, version, incarnation), still matches. Returns what became of '
   'each, by its place in the arrays.';
 
@@ -128,9 +127,9 @@ begin
     perform pgrab_internal.run_lost(p_id);
   end if;
 end $$;
-comment on function pgrab_internal.step_run(bigint, bigint, bigint, text, text) is
-  'Records a step of a sql run, in the transaction of its text. Raises serialization_failure when the run no '
-  'longer belongs to that incarnation, so that the work is rolled back.';
+comment on function pgrab_internal.step_run is
+  'Records a step of a sql run, in the transaction of its text. Raises serialization_failure when the run '
+  'no longer belongs to that incarnation, so that the work is rolled back.';
 
 -- The names, so that handlers ask for no result in vain; a process finds its checkpoint in its environment.
 create or replace function pgrab_internal.steps_for(p_id bigint, p_fire_at timestamptz, p_kind text)
@@ -149,6 +148,6 @@ begin
     where s.task_id = p_id and s.fire_at = p_fire_at
       and exists (select from pgrab.kind k where k.kind = p_kind and k.handled));
 end $$;
-comment on function pgrab_internal.steps_for(bigint, timestamptz, text) is
+comment on function pgrab_internal.steps_for is
   'What the node of a task is told of the steps of its fire, behind the args: handlers a list, processes '
   'their checkpoint.';

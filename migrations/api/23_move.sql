@@ -113,9 +113,7 @@ returns pgrab_internal.move
 language sql immutable
 return (p_id, p_version, p_event, p_due_at, p_fire_at, p_run_at, p_attempt, p_fires, p_settled, p_needs,
   p_met, p_run, p_line)::pgrab_internal.move;
-comment on function pgrab_internal.move_to(bigint, bigint, text, timestamptz, timestamptz, timestamptz,
-  integer, bigint, boolean, integer, integer, pgrab_internal.run, text) is
-  'A move; what is not given stays as it is.';
+comment on function pgrab_internal.move_to is 'A move; what is not given stays as it is.';
 
 -- was, becomes: its status.  outcome, finished_at: those of its run, if it was running, or of a wait that was
 -- in vain.  asks: it waits for a signal or an answer now.  fresh: its signals were for a fire that is over.
@@ -131,7 +129,7 @@ comment on type pgrab_internal.moved is 'A move that was made.';
 create or replace function pgrab_internal.ended(p_status text) returns boolean
 language sql immutable parallel safe
 return p_status in ('done', 'parked', 'cancelled', 'skipped');
-comment on function pgrab_internal.ended(text) is 'Is this how a fire of a task ends?';
+comment on function pgrab_internal.ended is 'Is this how a fire of a task ends?';
 
 create or replace function pgrab_internal.note(p_outcome text, p_why text, p_fire timestamptz default null)
 returns pgrab_internal.run
@@ -144,8 +142,7 @@ begin
   r.fire_at := p_fire;
   return r;
 end $$;
-comment on function pgrab_internal.note(text, text, timestamptz) is
-  'What the history is to say of a fire that is not run.';
+comment on function pgrab_internal.note is 'What the history is to say of a fire that is not run.';
 
 create or replace function pgrab_internal.node_of(p_node_id bigint) returns text
 language plpgsql stable as $$
@@ -179,7 +176,7 @@ return (t.id, t.version, case when pgrab_internal.under_way(t.status, t.incarnat
   case when t.wait_for is null and t.steps is null then null
     else pgrab_internal.signals_of(t.id) end, t.traceparent, r.cpu_seconds, r.memory_bytes,
   r.output_bytes)::pgrab_internal.run;
-comment on function pgrab_internal.noted(pgrab_internal.task, pgrab_internal.run, bigint, text) is
+comment on function pgrab_internal.noted is
   'The row of the history for a fire of a task. p_ended: set when the task leaves pgrab.task with it.';
 
 -- The columns of the type are those of the table, in its order.
@@ -187,7 +184,7 @@ create or replace function pgrab_internal.note_runs(p_runs pgrab_internal.run[])
 language sql as $$
   insert into pgrab.run select r.* from unnest(p_runs) r
 $$;
-comment on function pgrab_internal.note_runs(pgrab_internal.run[]) is 'Writes the history.';
+comment on function pgrab_internal.note_runs is 'Writes the history.';
 
 -- Cheap, so that PostgreSQL inlines what it is an argument of.
 create or replace function pgrab_internal.no_move(p_id bigint, p_event text, p_status text) returns text
@@ -197,12 +194,12 @@ begin
     message = format('task %s is %s: %s is no move from there', p_id, p_status, p_event),
     hint = 'This is a bug of pgrab: the moves are in pgrab_internal.transition.';
 end $$;
-comment on function pgrab_internal.no_move(bigint, text, text) is 'Refuses a move that is not in the table.';
+comment on function pgrab_internal.no_move is 'Refuses a move that is not in the table.';
 
 create or replace function pgrab_internal.jitter_of(p_id bigint, p_jitter interval) returns interval
 language sql immutable strict parallel safe
 return p_jitter * ((hashint8extended(p_id, 1) & 1048575) / 1048576.0);
-comment on function pgrab_internal.jitter_of(bigint, interval) is
+comment on function pgrab_internal.jitter_of is
   'How long the fires of a task are delayed: a pseudo-random part of its jitter, the same for each fire.';
 
 create or replace function pgrab_internal.move_due(
@@ -214,8 +211,7 @@ return case
   when p_given is not null or p_event in ('line', 'queue') then p_given
   when p_moved is null and p_due is not null then p_due
   else coalesce(p_moved, p_fire) + pgrab_internal.jitter_of(p_id, p_jitter) end;
-comment on function pgrab_internal.move_due(
-  bigint, text, timestamptz, timestamptz, timestamptz, timestamptz, interval) is
+comment on function pgrab_internal.move_due is
   'When nodes look again at a task that can run: at p_given, or as it was planned, or at its new fire.';
 
 -- What a quota holds stays held, whatever people write.
@@ -224,13 +220,13 @@ language sql immutable
 return case when p_event in ('line', 'queue') then p_given
   when p_line like 'quota:held:%' and p_event in ('edit', 'replan', 'pause', 'resume', 'part', 'next')
     then p_line end;
-comment on function pgrab_internal.move_line(text, text, text) is
+comment on function pgrab_internal.move_line is
   'The line in which a task that can run stands after a move. Null: none.';
 
 create or replace function pgrab_internal.move_paused(p_paused boolean, p_event text) returns boolean
 language sql immutable
 return case p_event when 'pause' then true when 'resume' then false else p_paused end;
-comment on function pgrab_internal.move_paused(boolean, text) is 'Is a task paused after a move?';
+comment on function pgrab_internal.move_paused is 'Is a task paused after a move?';
 
 -- Steps are kept until the fire is over: also while the task is parked, because a retry goes on with that
 -- fire.
@@ -346,7 +342,7 @@ begin
   end if;
   return coalesce(v_moved, '{}');
 end $$;
-comment on function pgrab_internal.move_rows(pgrab_internal.move[]) is
+comment on function pgrab_internal.move_rows is
   'Writes or deletes the rows of tasks, and their history; rings for what is due soon.';
 
 -- All links at once, so that the locks of their children are taken in one order.  A link that had ended
@@ -371,15 +367,14 @@ begin
   end if;
   perform pgrab_internal.chain_end(c) from unnest(v_over) c;
 end $$;
-comment on function pgrab_internal.move_tells(pgrab_internal.moved[]) is
-  'Continues the chains of links that have ended.';
+comment on function pgrab_internal.move_tells is 'Continues the chains of links that have ended.';
 
 -- A receiver that has accepted a request, and a handler that waits, have done what was asked of them so far.
 create or replace function pgrab_internal.run_failed(p_outcome text) returns boolean
 language sql immutable
 return case when p_outcome in ('failed', 'timed_out') then true
   when p_outcome in ('succeeded', 'waited', 'suspend', 'awaits', 'await') then false end;
-comment on function pgrab_internal.run_failed(text) is
+comment on function pgrab_internal.run_failed is
   'What the end of a run says about what it works with. Null, for one that was lost or cancelled: nothing.';
 
 -- p_outcomes: of the runs, or the events of their moves.
@@ -395,7 +390,7 @@ begin
     where c.task_id = any (array[f.id]) and c.version = f.version;
   end if;
 end $$;
-comment on function pgrab_internal.runs_over(bigint[], bigint[], bigint[], text[]) is
+comment on function pgrab_internal.runs_over is
   'Runs have ended, whatever became of their tasks: frees their places, and forgets that they were to stop.';
 
 create or replace function pgrab_internal.move_follow(p_moved pgrab_internal.moved[], p_node text)
@@ -439,7 +434,7 @@ begin
     perform pgrab_internal.waits_begin(v_asks);
   end if;
 end $$;
-comment on function pgrab_internal.move_follow(pgrab_internal.moved[], text) is
+comment on function pgrab_internal.move_follow is
   'What moves set in motion: alerts, chains, the next in line of a limit, and waits.';
 
 -- p_node: the name of the node whose runs have ended.
@@ -458,7 +453,7 @@ begin
   end if;
   return v_moved;
 end $$;
-comment on function pgrab_internal.move(pgrab_internal.move[], text) is
+comment on function pgrab_internal.move is
   'Makes moves: the one door to what a task is about to do. The caller has locked the rows; those that have '
   'another version by now are left alone. Returns the moves that were made.';
 
@@ -478,5 +473,4 @@ begin
   select x.* into t from pgrab.task x where x.id = t.id;
   return t;
 end $$;
-comment on function pgrab_internal.move_one(pgrab_internal.task, pgrab_internal.move) is
-  'Makes one move, and returns the row as it is then.';
+comment on function pgrab_internal.move_one is 'Makes one move, and returns the row as it is then.';

@@ -23,7 +23,7 @@
 create or replace function pgrab_internal.limit_patterns(p_key text) returns text[]
 language sql immutable
 return array(select left(p_key, n) || '*' from generate_series(0, length(p_key)) n);
-comment on function pgrab_internal.limit_patterns(text) is 'All patterns that a key is under.';
+comment on function pgrab_internal.limit_patterns is 'All patterns that a key is under.';
 
 create or replace function pgrab_internal.limit_of(p_key text) returns setof pgrab_internal.limit
 language sql stable
@@ -33,7 +33,7 @@ begin atomic
     and (l.key = p_key or l.key = any (pgrab_internal.limit_patterns(p_key)))
   order by l.key = p_key desc, length(l.key) desc limit 1;
 end;
-comment on function pgrab_internal.limit_of(text) is
+comment on function pgrab_internal.limit_of is
   'The limit of a key: the one of that name, or what the longest pattern says; of those the caller sees.';
 
 -- 3 us instead of 30 where the key has a row of its own.
@@ -53,7 +53,7 @@ begin
   end if;
   return l;
 end $$;
-comment on function pgrab_internal.limit_get(text) is 'The limit, or quota, of a key. Null: it has none.';
+comment on function pgrab_internal.limit_get is 'The limit, or quota, of a key. Null: it has none.';
 
 -- 20 ms more than asked for, because the way from here to the node, where the run starts, does not always
 -- take the same time.
@@ -64,15 +64,14 @@ begin atomic
   select greatest(1, floor(l.per_second))::bigint,
     greatest(1, floor(l.per_second)) / l.per_second * interval '1 s' + interval '20 ms';
 end;
-comment on function pgrab_internal.limit_span(pgrab_internal.limit) is
-  'per_second as a number of starts within a time.';
+comment on function pgrab_internal.limit_span is 'per_second as a number of starts within a time.';
 
 -- Without this, everything would wait for as long as the clock was set back.  Places are kept at most two
 -- seconds ahead, see limit_room().
 create or replace function pgrab_internal.limit_noted(p_at timestamptz) returns timestamptz
 language sql
 return case when p_at < clock_timestamp() + interval '5 s' then p_at end;
-comment on function pgrab_internal.limit_noted(timestamptz) is
+comment on function pgrab_internal.limit_noted is
   'When something started or may start. Null: that was noted before the clock stepped back.';
 
 -- Two statements, so that the second sees what the previous holder of the lock has written.
@@ -92,7 +91,7 @@ begin
   end if;
   return u;
 end $$;
-comment on function pgrab_internal.limit_lock(text, boolean) is
+comment on function pgrab_internal.limit_lock is
   'Locks a key and returns how it is used. Null: there is no such key, or, with p_skip, it is locked.';
 
 create or replace function pgrab_internal.limit_note(o pgrab_internal.limit_use, n pgrab_internal.limit_use)
@@ -105,7 +104,7 @@ begin
     delete from pgrab.limit_use u where u.key = o.key and u.no = o.no and u.no > 0;
   end if;
 end $$;
-comment on function pgrab_internal.limit_note(pgrab_internal.limit_use, pgrab_internal.limit_use) is
+comment on function pgrab_internal.limit_note is
   'Writes down how a key is used now. The caller holds its lock.';
 
 -- Not before, although a place may be free: it is broken.  A time further ahead than break_for was noted
@@ -116,7 +115,7 @@ language sql stable
 return case when u.failures >= l.break_after then case
   when u.broken_until <= clock_timestamp() + coalesce(l.break_for, '1 min') then u.broken_until
   else clock_timestamp() end end;
-comment on function pgrab_internal.limit_broken(pgrab_internal.limit, pgrab_internal.limit_use) is
+comment on function pgrab_internal.limit_broken is
   'From when on a limit that is broken may be tried. Null: it is not broken.';
 
 create or replace function pgrab_internal.limit_most(l pgrab_internal.limit, u pgrab_internal.limit_use)
@@ -127,22 +126,20 @@ begin atomic
     else least(l.max_running, 1) end
   from (select pgrab_internal.limit_broken(l, u) as until) b;
 end;
-comment on function pgrab_internal.limit_most(pgrab_internal.limit, pgrab_internal.limit_use) is
-  'How many may run at once now. Null: any number.';
+comment on function pgrab_internal.limit_most is 'How many may run at once now. Null: any number.';
 
 -- ------------------------------------------------------------------------------------------------ the line
 
 create or replace function pgrab_internal.limit_band(p_priority smallint) returns interval
 language sql immutable
 return pgrab_internal.band(p_priority) * interval '15 minutes';
-comment on function pgrab_internal.limit_band(smallint) is
-  'How much waiting the priority of a task is worth.';
+comment on function pgrab_internal.limit_band is 'How much waiting the priority of a task is worth.';
 
 create or replace function pgrab_internal.limit_line(p_key text) returns boolean
 language sql stable
 return exists (select from pgrab.task t
   where t.line = p_key and t.due_at is null and not t.paused);
-comment on function pgrab_internal.limit_line(text) is 'Do tasks wait in line for a limit?';
+comment on function pgrab_internal.limit_line is 'Do tasks wait in line for a limit?';
 
 -- Takes the first of each band, and of these the first.  Tasks that a user has locked are skipped.
 create or replace function pgrab_internal.limit_first(p_key text, p_n bigint) returns bigint[]
@@ -157,7 +154,7 @@ language sql as $$
       order by x.fire_at limit p_n for update skip locked) t
     order by at limit p_n) f
 $$;
-comment on function pgrab_internal.limit_first(text, bigint) is 'The first in line of a limit, locked.';
+comment on function pgrab_internal.limit_first is 'The first in line of a limit, locked.';
 
 -- Places are kept at most two seconds ahead, and under per_second they are spread evenly.
 create or replace function pgrab_internal.limit_room(
@@ -176,7 +173,7 @@ language sql as $$
     from (
       select x.starts, x.within, clock_timestamp() as now from pgrab_internal.limit_span(l) x) s) f
 $$;
-comment on function pgrab_internal.limit_room(pgrab_internal.limit, pgrab_internal.limit_use) is
+comment on function pgrab_internal.limit_room is
   'How many in line can get a place, when the first of them may start, and how far apart.';
 
 create or replace function pgrab_internal.wake(p_ids bigint[], p_due timestamptz[] default '{}') returns void
@@ -186,7 +183,7 @@ begin
     t.id, t.version, 'wake', p_due_at => coalesce(w.due_at, clock_timestamp()))))
   from unnest(p_ids, p_due) w(id, due_at) join pgrab.task t on t.id = any (array[w.id]);
 end $$;
-comment on function pgrab_internal.wake(bigint[], timestamptz[]) is
+comment on function pgrab_internal.wake is
   'Makes tasks due that waited in line, now or at these times. The caller has locked them.';
 
 -- A limit that was deleted and made again by somebody else is not for the tasks that named it before.
@@ -201,7 +198,7 @@ begin
     select t.id from unnest(p_ids) c(id) join pgrab.task t on t.id = any (array[c.id])
     where t.limit_key = l.key and t.owner <> l.owner);
 end $$;
-comment on function pgrab_internal.limit_strangers(pgrab_internal.limit, bigint[]) is
+comment on function pgrab_internal.limit_strangers is
   'Those of these tasks that name a limit which is not for them, as limit_check() would say.';
 
 create or replace function pgrab_internal.limit_wake(l pgrab_internal.limit, u pgrab_internal.limit_use)
@@ -249,7 +246,7 @@ begin
   u.waits := cardinality(v_ids) = r.room or pgrab_internal.limit_line(l.key);
   return u;
 end $$;
-comment on function pgrab_internal.limit_wake(pgrab_internal.limit, pgrab_internal.limit_use) is
+comment on function pgrab_internal.limit_wake is
   'Makes tasks due that waited in line and have a place now. The caller holds the lock, and writes down the '
   'result.';
 
@@ -276,7 +273,7 @@ language sql as $$
     for update of x skip locked) t
   window line as (order by t.kept desc, t.at, t.id rows unbounded preceding)
 $$;
-comment on function pgrab_internal.limit_asking(text, bigint[], bigint[], bigint) is
+comment on function pgrab_internal.limit_asking is
   'Claimed tasks that ask for a place, in the order in which they get one.';
 
 -- at: when it may start.
@@ -294,7 +291,7 @@ begin
     p_line => case when c.due_at is null then p_key end)))
   from unnest(p_ids, p_due) c(id, due_at) join pgrab.task t on t.id = any (array[c.id]);
 end $$;
-comment on function pgrab_internal.limit_hand_back(text, bigint[], timestamptz[]) is
+comment on function pgrab_internal.limit_hand_back is
   'Hands back claimed tasks that got no place. The caller has locked them.';
 
 create or replace function pgrab_internal.limit_take_key(
@@ -329,8 +326,7 @@ begin
   from unnest(c) x;
   return u;
 end $$;
-comment on function pgrab_internal.limit_take_key(
-  pgrab_internal.limit, pgrab_internal.limit_use, pgrab_internal.limit_chosen[], bigint) is
+comment on function pgrab_internal.limit_take_key is
   'Gives the places of a key to the chosen tasks, and hands back the others.';
 
 create or replace function pgrab_internal.limit_only(p_ids bigint[], p_some bigint[], p_them boolean)
@@ -340,7 +336,7 @@ begin atomic
   select array_agg(case when (i.id = any (p_some)) = p_them then i.id end order by i.n)
   from unnest(p_ids) with ordinality i(id, n);
 end;
-comment on function pgrab_internal.limit_only(bigint[], bigint[], boolean) is
+comment on function pgrab_internal.limit_only is
   'The ids with a null for each that is not one of some; or, when p_them is false, for each that is.';
 
 -- The tasks that p_key is not for need no place.
@@ -402,7 +398,7 @@ begin
     select a.id from pgrab_internal.limit_asking(p_key, pgrab_internal.limit_only(
       p_ids, v_free, true), p_versions, p_incarnation) a where v_free <> '{}');
 end $$;
-comment on function pgrab_internal.limit_take_from(text, bigint[], bigint[], bigint) is
+comment on function pgrab_internal.limit_take_from is
   'Of claimed, due tasks those that get a place under one key; the others are handed back.';
 
 -- Serves: limit_start.sql.
@@ -443,7 +439,7 @@ begin
   end loop;
   return query select i from unnest(p_ids) i where i is not null;
 end $$;
-comment on function pgrab_internal.limit_take(bigint[], bigint[], bigint) is
+comment on function pgrab_internal.limit_take is
   'Of claimed, due tasks with a limit_key or a quota, those that may start now. The others are handed back '
   'and wait in line.';
 
@@ -453,7 +449,7 @@ create or replace function pgrab_internal.limit_after(u pgrab_internal.limit_use
 language sql immutable
 return format('is broken after %s %s', u.failures,
   case u.failures when 1 then 'failure' else 'failures in a row' end);
-comment on function pgrab_internal.limit_after(pgrab_internal.limit_use) is 'Why a limit is broken.';
+comment on function pgrab_internal.limit_after is 'Why a limit is broken.';
 
 -- p_failed: in the order in which the runs ended; null: that says nothing.
 create or replace function pgrab_internal.limit_told(
@@ -490,10 +486,9 @@ begin
   end if;
   return u;
 end $$;
-comment on function pgrab_internal.limit_told(
-  pgrab_internal.limit, pgrab_internal.limit_use, boolean[]) is
-  'Counts the failures in a row of a limit with break_after, and lets nothing start once it is broken. Those '
-  'who are to be told that it has broken, or is mended, are.';
+comment on function pgrab_internal.limit_told is
+  'Counts the failures in a row of a limit with break_after, and lets nothing start once it is broken. '
+  'Those who are to be told that it has broken, or is mended, are.';
 
 -- Places are found by the fence of the run: what became of its task does not matter.  The place of a run that
 -- ends too late was freed when it was recovered, and another run's place has another fence.
@@ -549,7 +544,7 @@ begin
   end loop;
   return v_freed;
 end $$;
-comment on function pgrab_internal.limit_give_back(bigint[], bigint[], bigint[], text[]) is
+comment on function pgrab_internal.limit_give_back is
   'Frees the places of runs that have ended, for the next in line. Returns how many.';
 
 -- These are places of tasks that were deleted while they ran, so the incarnation no longer holds them.  While
@@ -567,5 +562,5 @@ language sql as $$
         and exists (select from pgrab.registration n where a.usename = any (n.owners)))
   having count(*) > 0
 $$;
-comment on function pgrab_internal.limit_recover(bigint) is
+comment on function pgrab_internal.limit_recover is
   'Frees the places of a dead incarnation, except those of tasks that it still holds.';

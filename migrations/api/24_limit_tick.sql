@@ -23,7 +23,7 @@ begin
   select array_agg(g.failed order by g.at) into v_failed from gone g;
   return coalesce(v_failed, '{}');
 end $$;
-comment on function pgrab_internal.limit_reap(text) is
+comment on function pgrab_internal.limit_reap is
   'Removes places that no run has or will take. Returns how the runs of those ended.';
 
 create or replace function pgrab_internal.limit_let_go(p_key text) returns void
@@ -33,7 +33,7 @@ language sql as $$
     where t.line = p_key and t.due_at is null and not t.paused
     order by t.id for update))
 $$;
-comment on function pgrab_internal.limit_let_go(text) is 'Makes due all tasks that wait in line for a limit.';
+comment on function pgrab_internal.limit_let_go is 'Makes due all tasks that wait in line for a limit.';
 
 create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
 language plpgsql as $$
@@ -55,7 +55,7 @@ begin
   end if;
   perform pgrab_internal.limit_note(o, u);
 end $$;
-comment on function pgrab_internal.limit_tick_key(text) is
+comment on function pgrab_internal.limit_tick_key is
   'Makes due the tasks that wait in line for a key and may start.';
 
 -- Their places go to the next in line, at once.  p_quotas: only those under quotas, or only the others.
@@ -75,7 +75,7 @@ begin
     perform pgrab_internal.limit_tick_key(k) from unnest(v_keys) k order by k;
   end if;
 end $$;
-comment on function pgrab_internal.limit_pass(bigint[], boolean) is
+comment on function pgrab_internal.limit_pass is
   'Tasks for which places are kept, and which do not come: a blackout holds them, or they wait for another.';
 
 create or replace function pgrab_internal.limit_latest(p_key text) returns pgrab_internal.limit_use
@@ -84,7 +84,7 @@ begin atomic
   select row(u.*)::pgrab_internal.limit_use from pgrab.limit_use u
   where u.key = p_key order by u.no desc limit 1;
 end;
-comment on function pgrab_internal.limit_latest(text) is 'How a key is used.';
+comment on function pgrab_internal.limit_latest is 'How a key is used.';
 
 create or replace function pgrab_internal.limit_shut(p_key text) returns boolean
 language plpgsql stable as $$
@@ -92,7 +92,7 @@ begin
   return coalesce(pgrab_internal.limit_most(
     pgrab_internal.limit_get(p_key), pgrab_internal.limit_latest(p_key)) = 0, false);
 end $$;
-comment on function pgrab_internal.limit_shut(text) is
+comment on function pgrab_internal.limit_shut is
   'Does a limit let nothing run now, because it is broken or max_running is 0?';
 
 create or replace function pgrab_internal.limit_audit() returns void
@@ -125,7 +125,7 @@ begin
       and not exists (select from pgrab.limit y where y.key = o.key);
   end loop;
 end $$;
-comment on function pgrab_internal.limit_audit() is
+comment on function pgrab_internal.limit_audit is
   'Recounts the places of all limits, and removes what a deleted limit or an idle key of a pattern leaves '
   'behind; of those that chance picks, when there is no time for all.';
 
@@ -142,7 +142,7 @@ begin atomic
     from k where k.key is not null)
   select k.key from k where k.key <> '';
 end;
-comment on function pgrab_internal.lines() is 'The limits and quotas for which tasks wait in line.';
+comment on function pgrab_internal.lines is 'The limits and quotas for which tasks wait in line.';
 
 -- Not asked of pgrab.limit: a task may have gone into line while its limit was deleted, and must be let go.
 create or replace function pgrab_internal.limit_lines() returns setof text
@@ -152,12 +152,12 @@ begin atomic
   where k.key not like 'quota:held:%'
     and (select u.waits from pgrab.limit_use u where u.key = k.key order by u.no desc limit 1);
 end;
-comment on function pgrab_internal.limit_lines() is 'The keys for which tasks wait in line for a place.';
+comment on function pgrab_internal.limit_lines is 'The keys for which tasks wait in line for a place.';
 
 -- Serves: duties.sql.
 create or replace function pgrab_internal.limit_waits() returns boolean
 language sql set enable_seqscan = off as $$ select exists (select from pgrab_internal.limit_lines()) $$;
-comment on function pgrab_internal.limit_waits() is 'Do tasks wait in line for any limit?';
+comment on function pgrab_internal.limit_waits is 'Do tasks wait in line for any limit?';
 
 -- Every second while tasks wait, on one node: per_second depends on the clock, a limit may have been raised,
 -- or one that is broken may be tried, and a node may have died before it woke the next in line.  When there
@@ -181,7 +181,7 @@ begin
   end if;
   return v_n;
 end $$;
-comment on function pgrab_internal.limit_tick() is
+comment on function pgrab_internal.limit_tick is
   'Makes due the tasks that wait in line for a limit and may start.';
 
 -- ----------------------------------------------------------------------------------------------- for users
@@ -213,7 +213,7 @@ begin
     jsonb_build_object(lower(tg_op), coalesce(to_jsonb(new), to_jsonb(old))));
   return null;
 end $$;
-comment on function pgrab_internal.limit_changed() is
+comment on function pgrab_internal.limit_changed is
   'Records a change to a limit, and makes the tasks that waited for a deleted one due. With separate roles: '
   'only operators make patterns, and limits of keys that are under one.';
 create trigger limit_10_caller after insert or update or delete on pgrab.limit
@@ -260,7 +260,7 @@ begin atomic
   select format('after %s failures in a row, for %s', l.break_after, coalesce(l.break_for, '1 min'))
   from pgrab_internal.limit_of(p_key) l where l.break_after is not null;
 end;
-comment on function pgrab_tool.break_rule(text) is 'When a limit breaks, and for how long, for people.';
+comment on function pgrab_tool.break_rule is 'When a limit breaks, and for how long, for people.';
 
 create or replace function pgrab_tool.broken_until(p_key text) returns timestamptz
 language sql stable
@@ -269,7 +269,7 @@ begin atomic
   from pgrab_internal.limit_of(p_key) l cross join lateral pgrab_internal.limit_latest(p_key) u
     cross join lateral pgrab_internal.limit_broken(l, u) b(until);
 end;
-comment on function pgrab_tool.broken_until(text) is
+comment on function pgrab_tool.broken_until is
   'Until when nothing starts under a limit, because it is broken. Null: it is not.';
 
 create or replace function pgrab_tool.limits_broken(p_most integer)
@@ -282,7 +282,7 @@ begin atomic
     cross join lateral pgrab_tool.broken_until(k.key) b(until)
   where b.until is not null order by b.until desc, k.key limit p_most;
 end;
-comment on function pgrab_tool.limits_broken(integer) is
+comment on function pgrab_tool.limits_broken is
   'Limits that are broken: when a run may try again, how many failed in a row, and whether tasks wait.';
 
 create or replace function pgrab_tool.limit_users(p_most integer)
@@ -320,6 +320,6 @@ begin atomic
       select from pgrab.task x where x.line = u.key and x.due_at is null and not x.paused limit 10000) y) w
   where w.n > p_most;
 end;
-comment on function pgrab_tool.limit_users(integer) is
+comment on function pgrab_tool.limit_users is
   'Of each limit, p_most of the tasks that have its places, since when, and when their timeout ends them; '
   'and the first in line, and how many more there are.';

@@ -14,13 +14,13 @@
 create or replace function pgrab_internal.quota_key(p_owner text, p_share_key text) returns text
 language sql stable parallel safe
 return 'quota:' || array_to_json(array_remove(array[p_owner, p_share_key], null))::text;
-comment on function pgrab_internal.quota_key(text, text) is
+comment on function pgrab_internal.quota_key is
   'What stands for a quota where a limit has its key, such as quota:["alice","customer 7"].';
 
 create or replace function pgrab_internal.quota_held(p_owner text, p_share_key text) returns text
 language sql stable parallel safe
 return 'quota:held:' || substr(pgrab_internal.quota_key(p_owner, p_share_key), 7);
-comment on function pgrab_internal.quota_held(text, text) is
+comment on function pgrab_internal.quota_held is
   'The line of those that a quota holds. In the one that is called quota_key() others wait to run.';
 
 create or replace function pgrab_internal.quota_of_key(p_key text, out owner text, out share_key text)
@@ -28,7 +28,7 @@ language sql immutable parallel safe
 begin atomic
   select j.a ->> 0, j.a ->> 1 from (select substr(p_key, position('[' in p_key))::jsonb as a) j;
 end;
-comment on function pgrab_internal.quota_of_key(text) is
+comment on function pgrab_internal.quota_of_key is
   'Whose tasks a key of quota_key() or quota_held() is about.';
 
 create or replace function pgrab_internal.quota_of(p_owner text, p_share_key text)
@@ -42,7 +42,7 @@ begin atomic
     and (q.share_key = p_share_key or q.share_key = any (pgrab_internal.limit_patterns(p_share_key)))
   order by q.share_key = p_share_key desc, length(q.share_key) desc limit 1);
 end;
-comment on function pgrab_internal.quota_of(text, text) is
+comment on function pgrab_internal.quota_of is
   'The quotas of a task: that of its owner, and that of its share_key.';
 
 create or replace function pgrab_internal.quota_get(p_key text) returns pgrab_internal.quota
@@ -55,7 +55,7 @@ begin
   where (x.share_key is null) = (k.share_key is null);
   return q;
 end $$;
-comment on function pgrab_internal.quota_get(text) is 'The quota of such a key. Null: it is gone.';
+comment on function pgrab_internal.quota_get is 'The quota of such a key. Null: it is gone.';
 
 create or replace function pgrab_internal.limit_keys(p_limit_key text, p_owner text, p_share_key text)
 returns setof text
@@ -66,7 +66,7 @@ begin
       p_owner, case when q.share_key is not null then p_share_key end)
     from pgrab_internal.quota_of(p_owner, p_share_key) q where q.max_running is not null;
 end $$;
-comment on function pgrab_internal.limit_keys(text, text, text) is
+comment on function pgrab_internal.limit_keys is
   'Under which keys a task needs a place before it starts: that of its limit, and those of its quotas.';
 
 -- ------------------------------------------------------------------------------------------------ counting
@@ -104,7 +104,7 @@ begin
           and pgrab.shard(t.id) < p_shards and t.due_at is null limit p_most) i
       limit p_most) x);
 end $$;
-comment on function pgrab_internal.quota_tasks(text, text, boolean, integer, bigint) is
+comment on function pgrab_internal.quota_tasks is
   'How many tasks there are in the first p_shards shards; with p_due, and of a share_key, only those that '
   'are planned or running. It counts no further than to p_most.';
 
@@ -114,7 +114,7 @@ language sql set enable_seqscan = off as $$
   where i.key = p_key and i.at > clock_timestamp() - interval '1 minute'
     and i.at < clock_timestamp() + interval '5 s' -- others: before the clock stepped back
 $$;
-comment on function pgrab_internal.quota_inserts(text) is 'How many were inserted within the last minute.';
+comment on function pgrab_internal.quota_inserts is 'How many were inserted within the last minute.';
 
 -- Chance decides which INSERTs write a row: of a full quota there are about 400.
 create or replace function pgrab_internal.quota_note(p_key text, p_most integer, p_n bigint) returns void
@@ -130,7 +130,7 @@ begin
       order by x.at limit 20 for update skip locked);
   end if;
 end $$;
-comment on function pgrab_internal.quota_note(text, integer, bigint) is
+comment on function pgrab_internal.quota_note is
   'Writes down what is inserted under inserts_per_minute, and removes what is older.';
 
 -- p_most: it counts no further.  p_part: it looks at so small a part of what it would count otherwise.
@@ -146,7 +146,7 @@ begin
   return round(pgrab_internal.quota_tasks(p_owner, p_share_key, q.when_full = 'hold', c_shards,
     ceil(p_most * c_share)::bigint + 1) / c_share);
 end $$;
-comment on function pgrab_internal.quota_count(pgrab_internal.quota, text, text, bigint, integer) is
+comment on function pgrab_internal.quota_count is
   'How many tasks count for max_tasks; of more than a thousand, an estimate.';
 
 -- p_new: which are there already.  An eighth says that a large quota is less than half full: of those that
@@ -170,7 +170,7 @@ begin
   end if;
   return v_over;
 end $$;
-comment on function pgrab_internal.quota_over(pgrab_internal.quota, text, text, bigint) is
+comment on function pgrab_internal.quota_over is
   'How many tasks are more than a quota permits. Below zero: how many more may come. Null: any number.';
 
 -- -------------------------------------------------------------------------------------------- at the INSERT
@@ -193,8 +193,7 @@ begin
     hint = 'Wait until tasks have ended, or a minute is over; pgrab.quotas shows how it is used. An operator '
       'can raise it, or let what is too much wait in line: update pgrab.quota set when_full = ''hold''.';
 end $$;
-comment on function pgrab_internal.quota_refuse(pgrab_internal.quota, text, text, bigint) is
-  'Refuses tasks that a quota does not permit.';
+comment on function pgrab_internal.quota_refuse is 'Refuses tasks that a quota does not permit.';
 
 -- p_hold: what is too much waits, whatever the quota does with an INSERT.
 create or replace function pgrab_internal.quota_admit(
@@ -227,7 +226,7 @@ begin
       pgrab_internal.quota_key(p_owner, p_share_key), q.inserts_per_minute, v_n);
   end if;
 end $$;
-comment on function pgrab_internal.quota_admit(pgrab_internal.quota, text, text, bigint[], boolean) is
+comment on function pgrab_internal.quota_admit is
   'Counts tasks that come under a quota; refuses or holds what is too much.';
 
 -- What the quota of its owner holds comes under that of its share_key when it goes on.
@@ -248,13 +247,13 @@ begin
     perform pgrab_internal.quota_admit(q, p_owner, p_share_key, v_ids, q.when_full = 'hold');
   end if;
 end $$;
-comment on function pgrab_internal.quota_enter(pgrab_internal.quota, text, text, bigint[], bigint) is
+comment on function pgrab_internal.quota_enter is
   'Tasks of a quota have been inserted: refuses or holds what is too much. p_bytes: how long the longest is.';
 
 create or replace function pgrab_internal.task_bytes(p_command text, p_args jsonb) returns bigint
 language sql immutable
 return octet_length(p_command)::bigint + octet_length(p_args::text);
-comment on function pgrab_internal.task_bytes(text, jsonb) is 'What pgrab.quota.max_bytes is about.';
+comment on function pgrab_internal.task_bytes is 'What pgrab.quota.max_bytes is about.';
 
 create or replace function pgrab_internal.quota_edited(t pgrab_internal.task) returns void
 language plpgsql as $$
@@ -264,7 +263,7 @@ begin
   from pgrab_internal.quota_of(t.owner, t.share_key) q
   where pgrab_internal.task_bytes(t.command, t.args) > q.max_bytes;
 end $$;
-comment on function pgrab_internal.quota_edited(pgrab_internal.task) is
+comment on function pgrab_internal.quota_edited is
   'Refuses an edit by which a task is longer than its quota permits.';
 
 -- ------------------------------------------------------------------------------------------------ the clock
@@ -298,7 +297,7 @@ begin
   end if;
   return cardinality(v_ids);
 end $$;
-comment on function pgrab_internal.quota_release(text) is
+comment on function pgrab_internal.quota_release is
   'Lets as many go, of those that a quota holds, as there is room for. Returns how many.';
 
 -- Serves: waits.sql.  In order, as far as there is time: then the rest comes a second later.
@@ -327,7 +326,7 @@ begin
     end loop;
   end if;
 end $$;
-comment on function pgrab_internal.quotas_tick() is
+comment on function pgrab_internal.quotas_tick is
   'Makes due what quotas hold and have room for. Returns how many, and in how many microseconds it is time '
   'to look again. Null: nothing is held.';
 
@@ -355,7 +354,7 @@ begin
   update pgrab.cluster c set quotas = true where not c.quotas;
   return null;
 end $$;
-comment on function pgrab_internal.quota_changed() is 'Records a change to a quota, and that there are some.';
+comment on function pgrab_internal.quota_changed is 'Records a change to a quota, and that there are some.';
 create trigger quota_10_caller after insert or update or delete on pgrab.quota
   for each row when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();
 create trigger quota_10_changed after insert or update or delete on pgrab.quota
@@ -377,7 +376,7 @@ begin
     cross join lateral pgrab_internal.quota_of(null, k.share_key) y
   where y.id = p_id;
 end $$;
-comment on function pgrab_internal.quota_uses(bigint) is 'Who uses a quota.';
+comment on function pgrab_internal.quota_uses is 'Who uses a quota.';
 
 create or replace function pgrab_internal.quota_use(
   p_id bigint, p_owner text, p_share_key text,
@@ -410,7 +409,7 @@ begin
     (select t.line from pgrab.task t where t.line = c_key and t.due_at is null and not t.paused
     limit 10000)) x;
 end $$;
-comment on function pgrab_internal.quota_use(bigint, text, text) is 'How a quota is used.';
+comment on function pgrab_internal.quota_use is 'How a quota is used.';
 
 create or replace view pgrab.quotas as
 select k.owner, coalesce(k.share_key, q.share_key) as share_key, q.max_tasks, u.tasks, q.max_running,

@@ -16,8 +16,7 @@ language sql stable
 return case when date_trunc('day', p_lasts) = '0' then p_begin
   else timezone(p_timezone, timezone(p_timezone, p_begin) + date_trunc('day', p_lasts)) end
   + (p_lasts - date_trunc('day', p_lasts));
-comment on function pgrab_internal.blackout_end(timestamptz, interval, text) is
-  'The end of a window that begins then.';
+comment on function pgrab_internal.blackout_end is 'The end of a window that begins then.';
 
 -- Windows that follow each other without a gap are one.
 create or replace function pgrab_internal.blackout_span(
@@ -63,7 +62,7 @@ begin
     begins_at := v_next;
   end loop;
 end $$;
-comment on function pgrab_internal.blackout_span(pgrab_internal.blackout, timestamptz) is
+comment on function pgrab_internal.blackout_span is
   'The window that is on at an instant, or the next one. Null: none is left.';
 
 -- What is noted in the row is enough for now; in other times it is looked up.
@@ -78,7 +77,7 @@ begin
     select s.begins_at, s.ends_at into begins_at, ends_at from pgrab_internal.blackout_span(b, p_at) s;
   end if;
 end $$;
-comment on function pgrab_internal.blackout_at(pgrab_internal.blackout, timestamptz) is
+comment on function pgrab_internal.blackout_at is
   'The window that is on at an instant, or the next one: blackout_span(), quickly.';
 
 create or replace function pgrab_internal.blackout_matches(
@@ -88,8 +87,7 @@ language sql stable
 return coalesce(coalesce(p_name, p_key) like b.task_like, b.task_like is null)
   and coalesce(b.source = p_source, true) and coalesce(b.owner = p_owner, true)
   and (b.set_by = p_owner or pgrab_internal.may_operate(b.set_by));
-comment on function pgrab_internal.blackout_matches(pgrab_internal.blackout, text, text, text, text) is
-  'Is a window for this task?';
+comment on function pgrab_internal.blackout_matches is 'Is a window for this task?';
 
 -- Serves: look, claim, start, limit_start.
 create or replace function pgrab_internal.shut(
@@ -104,8 +102,7 @@ begin
       and pgrab_internal.blackout_matches(
         row(b.*)::pgrab_internal.blackout, p_name, p_key, p_source, p_owner));
 end $$;
-comment on function pgrab_internal.shut(text, text, text, text, timestamptz) is
-  'Does a window keep this task from being started now?';
+comment on function pgrab_internal.shut is 'Does a window keep this task from being started now?';
 
 create type pgrab_internal.closure as (
   name text, action text, note text, begins_at timestamptz, ends_at timestamptz, edition bigint);
@@ -125,7 +122,7 @@ language sql stable as $$
       row(b.*)::pgrab_internal.blackout, t.name, t.key, t.source, t.owner)) w
   order by w.action desc, w.ends_at desc, w.name limit 1
 $$;
-comment on function pgrab_internal.closed_by(pgrab_internal.task, timestamptz) is
+comment on function pgrab_internal.closed_by is
   'The window that keeps a task from running at an instant. Of several one that skips; otherwise the one '
   'that ends last. Null: none.';
 
@@ -138,14 +135,13 @@ language sql stable as $$
   where pgrab_internal.blackout_matches(
     row(b.*)::pgrab_internal.blackout, t.name, t.key, t.source, t.owner)
 $$;
-comment on function pgrab_internal.open_until(pgrab_internal.task, timestamptz) is
+comment on function pgrab_internal.open_until is
   'When the next window begins for a task that may run now. Infinity: none.';
 
 create or replace function pgrab_internal.closure_why(w pgrab_internal.closure) returns text
 language sql immutable
 return format('blackout %s', w.name) || coalesce(': ' || w.note, '');
-comment on function pgrab_internal.closure_why(pgrab_internal.closure) is
-  'Why a fire was not run, for the history.';
+comment on function pgrab_internal.closure_why is 'Why a fire was not run, for the history.';
 
 -- -------------------------------------------------------------------------------------------- hold and skip
 
@@ -159,7 +155,7 @@ language sql immutable
 return p_end + interval '60 s' * ln(
   exp(coalesce(extract(epoch from p_last - p_end), 0)::double precision / 60)
     + p_n / 600.0::double precision);
-comment on function pgrab_internal.put_off_due(timestamptz, timestamptz, bigint) is
+comment on function pgrab_internal.put_off_due is
   'When the next but n is due of the tasks that a window has held.';
 
 -- All of them up to the end of the window at once; what is due behind it is planned.
@@ -181,8 +177,7 @@ begin
   end if;
   perform pgrab_internal.give_up_fire(t, 'skipped', 'skip', c_why);
 end $$;
-comment on function pgrab_internal.give_up_window(pgrab_internal.task, pgrab_internal.closure) is
-  'Skips the fires of a task that fell into a window.';
+comment on function pgrab_internal.give_up_window is 'Skips the fires of a task that fell into a window.';
 
 -- Part of misfire(): for tasks that the look has found shut, or due for longer than misfire_after.  Those
 -- that are held come together, in one order.  Returns how many tasks it saw to.
@@ -251,7 +246,7 @@ begin
   end loop;
   return v_ended + cardinality(v_held);
 end $$;
-comment on function pgrab_internal.put_off(bigint[], bigint[]) is
+comment on function pgrab_internal.put_off is
   'Holds or skips the fires of tasks that a window keeps from running.';
 
 create or replace function pgrab_internal.is_put_off(t pgrab_internal.task) returns boolean
@@ -259,7 +254,7 @@ language sql stable as $$
   select t.due_at > clock_timestamp() and exists (
     select from pgrab_internal.put_off p where p.task_id = t.id and p.until = t.due_at)
 $$;
-comment on function pgrab_internal.is_put_off(pgrab_internal.task) is 'Does a window hold this task?';
+comment on function pgrab_internal.is_put_off is 'Does a window hold this task?';
 
 -- ------------------------------------------------------------------------------------------------- the edit
 
@@ -273,8 +268,7 @@ begin
       coalesce(quote_literal(left(to_jsonb(b) ->> p_column, 200)), 'null')),
     hint = p_hint;
 end $$;
-comment on function pgrab_internal.blackout_refuse(pgrab_internal.blackout, text, text) is
-  'Refuses a window.';
+comment on function pgrab_internal.blackout_refuse is 'Refuses a window.';
 
 create or replace function pgrab_internal.blackout_check(b pgrab_internal.blackout) returns void
 language plpgsql as $$
@@ -311,7 +305,7 @@ begin
       hint = 'Delete some, or let one apply to more tasks.';
   end if;
 end $$;
-comment on function pgrab_internal.blackout_check(pgrab_internal.blackout) is
+comment on function pgrab_internal.blackout_check is
   'Refuses a window that cannot be understood, or that would never end.';
 
 -- An edit leaves held, and the edition as it is, what a window holds that has not begun, or ends no sooner.
@@ -337,8 +331,7 @@ begin
     else nextval('pgrab_internal.blackout_edition_seq') end;
   return new;
 end $$;
-comment on function pgrab_internal.blackout_planned() is
-  'Checks a window, and notes when it begins and ends.';
+comment on function pgrab_internal.blackout_planned is 'Checks a window, and notes when it begins and ends.';
 create trigger blackout_15_caller after insert or update or delete on pgrab.blackout
   for each row when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();
 create trigger blackout_10_planned before insert or update on pgrab.blackout
@@ -357,7 +350,7 @@ begin
       coalesce(to_jsonb(new), to_jsonb(old)) - '{name,set_by,edition,begins_at,ends_at}'::text[])));
   return null;
 end $$;
-comment on function pgrab_internal.blackout_changed() is
+comment on function pgrab_internal.blackout_changed is
   'Records a change to a window, and has let go what it does not hold any more.';
 create trigger blackout_20_changed after insert or delete
   or update of name, during, schedule, lasts, timezone, task_like, source, owner, action, note
@@ -386,8 +379,7 @@ begin
   end if;
   return true;
 end $$;
-comment on function pgrab_internal.blackout_delete(text, boolean, text) is
-  'pgrab.delete_blackout() for a caller.';
+comment on function pgrab_internal.blackout_delete is 'pgrab.delete_blackout() for a caller.';
 
 -- ------------------------------------------------------------------------------------------------- the tick
 
@@ -436,7 +428,7 @@ begin
   where g.edition = p_edition;
   return v_n;
 end $$;
-comment on function pgrab_internal.let_go_slice(bigint) is
+comment on function pgrab_internal.let_go_slice is
   'Makes tasks due that a window does not hold any more, at the pace of put_off_due().';
 
 -- Serves: tell.sql.
@@ -483,7 +475,7 @@ begin
   end if;
   left_over := done > 0 or exists (select from pgrab_internal.let_go);
 end $$;
-comment on function pgrab_internal.blackouts_tick() is
+comment on function pgrab_internal.blackouts_tick is
   'Lets go what windows held that were deleted or edited, for 200 ms. done: nothing, if 0; left_over: is '
   'there more to do, perhaps later?';
 
@@ -496,8 +488,7 @@ language sql stable as $$
     select from pgrab_internal.put_off p
     where p.edition = p_edition and p.until > clock_timestamp() limit 10000) x
 $$;
-comment on function pgrab_internal.put_off_count(bigint) is
-  'How many tasks a window holds; it counts to 10000.';
+comment on function pgrab_internal.put_off_count is 'How many tasks a window holds; it counts to 10000.';
 
 create or replace view pgrab.blackouts as
 select b.name, case when s.begins_at is null then 'over' when s.begins_at <= statement_timestamp() then 'on'

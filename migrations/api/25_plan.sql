@@ -10,7 +10,7 @@
 create or replace function pgrab_internal.every_seconds(p_schedule text) returns interval
 language sql stable
 return make_interval(secs => (pgrab_internal.schedule_compile(p_schedule))[2]);
-comment on function pgrab_internal.every_seconds(text) is 'The interval of a schedule with @every or @after.';
+comment on function pgrab_internal.every_seconds is 'The interval of a schedule with @every or @after.';
 
 create or replace function pgrab_internal.first_fire(t pgrab_internal.task) returns timestamptz
 language sql stable
@@ -24,9 +24,9 @@ begin atomic
       when t.calendar is not null then t.starts_at - pgrab_internal.every_seconds(t.schedule) end as after
     offset 0) f;
 end;
-comment on function pgrab_internal.first_fire(pgrab_internal.task) is
-  'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at starts_at,'
-  ' or one interval from now.';
+comment on function pgrab_internal.first_fire is
+  'First fire of a schedule from now on, not before its starts_at. @every and @after fire first at '
+  'starts_at, or one interval from now.';
 
 -- The next fire is counted from the planned time, for @after from the end of the run.
 create or replace function pgrab_internal.fire_base(
@@ -35,8 +35,7 @@ returns timestamptz
 language sql immutable parallel safe
 return case when p_schedule like '%@%' and pgrab_internal.schedule_kind(p_schedule) = 'after' then p_ended
   else p_fire_at end;
-comment on function pgrab_internal.fire_base(text, timestamptz, timestamptz) is
-  'The moment from which the next fire of a schedule counts.';
+comment on function pgrab_internal.fire_base is 'The moment from which the next fire of a schedule counts.';
 
 create or replace function pgrab_internal.fire_not_before(
   p_schedule text, p_starts_at timestamptz, p_base timestamptz)
@@ -46,7 +45,7 @@ return case
   when p_starts_at <= p_base then p_base
   when pgrab_internal.schedule_kind(p_schedule) = 'cron' then p_starts_at - interval '1 us'
   else p_starts_at - pgrab_internal.every_seconds(p_schedule) end;
-comment on function pgrab_internal.fire_not_before(text, timestamptz, timestamptz) is
+comment on function pgrab_internal.fire_not_before is
   'The moment after which the next fire is looked for, when the schedule begins at p_starts_at.';
 
 -- But not from before starts_at: the task may have been run by hand before that.  Evaluated for every fire,
@@ -58,7 +57,7 @@ language sql stable
 return case when p_starts_at is null then pgrab_internal.fire_base(p_schedule, p_fire_at, p_ended)
   else pgrab_internal.fire_not_before(p_schedule, p_starts_at,
     pgrab_internal.fire_base(p_schedule, p_fire_at, p_ended)) end;
-comment on function pgrab_internal.fire_after(text, timestamptz, timestamptz, timestamptz) is
+comment on function pgrab_internal.fire_after is
   'The moment after which the next fire of a schedule is looked for.';
 
 -- A link's own run_at is no fire: its chain plans it.
@@ -76,7 +75,7 @@ begin atomic
     where t.status <> 'parked') n
   where n.fire <= t.ends_at or t.ends_at is null;
 end;
-comment on function pgrab_internal.fire_following(pgrab_internal.task, bigint) is
+comment on function pgrab_internal.fire_following is
   'The next fire of a task that has had this many. Null: there is none.';
 
 -- The history must not say of such a fire what belongs to the one that is ending.
@@ -89,7 +88,7 @@ begin
   t.wait_for := null;
   return t;
 end $$;
-comment on function pgrab_internal.without_run(pgrab_internal.task) is
+comment on function pgrab_internal.without_run is
   'A task as the history takes it for a fire that has no run.';
 
 -- What has a row already, because the calendar was edited since, gets no other.  Fires of tasks that have the
@@ -118,7 +117,7 @@ begin
     where r.task_id = (n.t).id and r.fire_at = n.at and r.outcome = 'skipped' limit 1) is null
   having count(*) > 0;
 end $$;
-comment on function pgrab_internal.note_closed(bigint[], timestamptz[], timestamptz[]) is
+comment on function pgrab_internal.note_closed is
   'Writes the history of the fires of tasks that are not run because of a calendar, when p_fire is the next '
   'one after p_from.';
 
@@ -147,7 +146,7 @@ begin
   where c.chain = t.chain;
   return t;
 end $$;
-comment on function pgrab_internal.give_up_fire(pgrab_internal.task, text, text, text) is
+comment on function pgrab_internal.give_up_fire is
   'Records that the planned fire will not be run, and plans the next one.';
 
 -- Of the fires before p_keep, which will not be run, the first hundred get a row each; the last of these says
@@ -170,7 +169,7 @@ begin
       then format('%s; nor any other before %s', p_why, p_keep) else p_why end))))
   from unnest(v_fires) with ordinality f(fire, n) where f.n <= c_rows;
 end $$;
-comment on function pgrab_internal.note_fires(pgrab_internal.task, timestamptz, text, text) is
+comment on function pgrab_internal.note_fires is
   'Writes the history of the fires that are not run, from the planned one up to p_keep.';
 
 -- As far as it is known at that moment; that the nodes were busy is told by the history (why_late()).
@@ -195,8 +194,7 @@ begin
       order by n.started_at limit 1)) x
     where x.until > t.fire_at order by x.until desc limit 1));
 end $$;
-comment on function pgrab_internal.misfire_why(pgrab_internal.task) is
-  'Why a fire was missed, for the history.';
+comment on function pgrab_internal.misfire_why is 'Why a fire was missed, for the history.';
 
 -- The task has been due for longer than misfire_after.  It keeps its place in the queue (due_at): having
 -- waited long must not send it to the end.  A run_at that was given while it ran, although it could not begin
@@ -229,7 +227,7 @@ begin
   return pgrab_internal.move_to(t.id, t.version, 'settle', p_due_at => t.due_at, p_fire_at => t.fire_at,
     p_run_at => greatest(t.fire_at, t.run_at), p_settled => true);
 end $$;
-comment on function pgrab_internal.misfire_one(pgrab_internal.task, timestamptz) is
+comment on function pgrab_internal.misfire_one is
   'Records the fires that one task has missed, as its misfire says. Returns the move with which the others '
   'are run; null: none is.';
 
@@ -264,7 +262,7 @@ begin
   perform pgrab_internal.move(v_moves);
   return v_settled;
 end $$;
-comment on function pgrab_internal.misfire(bigint[], bigint[]) is
+comment on function pgrab_internal.misfire is
   'Settles fires that a blackout holds or skips, and those that could not start within misfire_after, as '
   'misfire says: skip records them as missed; once runs the latest; all runs them, at most the latest '
   'misfire_limit.';

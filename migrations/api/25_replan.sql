@@ -19,7 +19,7 @@ begin
   end if;
   insert into pgrab_internal.replan (calendar) values (p_calendar);
 end $$;
-comment on function pgrab_internal.calendar_edited(text) is
+comment on function pgrab_internal.calendar_edited is
   'Refuses a calendar without open days; has the tasks that use it planned again.';
 
 create or replace function pgrab_internal.calendar_event(p_calendar text, p_detail jsonb) returns void
@@ -28,7 +28,7 @@ language sql as $$
   values ('calendar', pgrab_internal.caller(), p_calendar, (
     select c.owner from pgrab.calendar c where c.name = p_calendar), p_detail)
 $$;
-comment on function pgrab_internal.calendar_event(text, jsonb) is 'Records a change to a calendar.';
+comment on function pgrab_internal.calendar_event is 'Records a change to a calendar.';
 
 create or replace function pgrab_internal.calendar_changed() returns trigger
 language plpgsql as $$
@@ -46,7 +46,7 @@ begin
     jsonb_build_object(lower(tg_op), coalesce(to_jsonb(new), to_jsonb(old))));
   return null;
 end $$;
-comment on function pgrab_internal.calendar_changed() is
+comment on function pgrab_internal.calendar_changed is
   'Records a change to a calendar. Refuses to delete one that tasks use, and one without open days.';
 create trigger calendar_10_caller after insert or update or delete on pgrab.calendar
   for each row when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();
@@ -71,7 +71,7 @@ begin
   end loop;
   return null;
 end $$;
-comment on function pgrab_internal.calendar_days_changed() is 'Records a change to the days of calendars.';
+comment on function pgrab_internal.calendar_days_changed is 'Records a change to the days of calendars.';
 create trigger calendar_day_10_caller after insert or update or delete on pgrab.calendar_day
   for each statement when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();
 create trigger calendar_day_20_inserted after insert on pgrab.calendar_day
@@ -127,9 +127,9 @@ begin
   from moved m cross join noted;
   perform pgrab_internal.move(v_moves);
 end $$;
-comment on function pgrab_internal.replan_rows(pgrab_internal.task[], timestamptz) is
-  'Plans tasks with a calendar again, whose rows are locked; those whose next fire is another one by now are '
-  'moved to it.';
+comment on function pgrab_internal.replan_rows is
+  'Plans tasks with a calendar again, whose rows are locked; those whose next fire is another one by now '
+  'are moved to it.';
 
 -- Edits that have been committed meanwhile are served by the same round.
 create or replace function pgrab_internal.replan_begin(out id bigint, out calendar text, out next_id bigint)
@@ -154,7 +154,7 @@ begin
     final = r.edit < pg_snapshot_xmin(pg_current_snapshot())
   where x.id = r.id returning x.id, x.calendar, x.next_id into id, calendar, next_id;
 end $$;
-comment on function pgrab_internal.replan_begin() is
+comment on function pgrab_internal.replan_begin is
   'The calendar whose tasks are to be planned again now. Null: none.';
 
 create or replace function pgrab_internal.replan_slice(p_id bigint, p_calendar text, p_after bigint)
@@ -181,9 +181,9 @@ begin
   delete from pgrab_internal.replan x where x.id = p_id and v_ids = '{}' and x.final;
   return cardinality(v_tasks);
 end $$;
-comment on function pgrab_internal.replan_slice(bigint, text, bigint) is
-  'Plans the next 200 tasks of a calendar again. Those that somebody has locked are left to the next '
-  'round, or read the calendar themselves.';
+comment on function pgrab_internal.replan_slice is
+  'Plans the next 200 tasks of a calendar again. Those that somebody has locked are left to the next round, '
+  'or read the calendar themselves.';
 
 -- Serves: tell.sql.
 create or replace function pgrab_internal.calendars_tick(out done bigint, out left_over boolean)
@@ -202,9 +202,9 @@ begin
   end if;
   left_over := exists (select from pgrab_internal.replan);
 end $$;
-comment on function pgrab_internal.calendars_tick() is
-  'Plans tasks again whose calendar was edited, for 200 ms. done: nothing, if 0; left_over: is there more to '
-  'do, perhaps later?';
+comment on function pgrab_internal.calendars_tick is
+  'Plans tasks again whose calendar was edited, for 200 ms. done: nothing, if 0; left_over: is there more '
+  'to do, perhaps later?';
 
 -- ----------------------------------------------------------------------------------------------- for users
 

@@ -39,7 +39,7 @@ begin atomic
     started_us, finished_us, outcome, exit_code, output, truncated, error, retry_us, cpu_seconds,
     memory_bytes, output_bytes, n);
 end;
-comment on function pgrab_internal.outcome_rows(pgrab_internal.outcomes) is 'The runs of a batch as rows.';
+comment on function pgrab_internal.outcome_rows is 'The runs of a batch as rows.';
 
 -- Most runs end like this: the run succeeded and its task, plain or a link, has no next fire, so one
 -- statement deletes the row and writes the history.  The chain is found by subqueries, because a join might
@@ -86,7 +86,7 @@ begin
   from gone g;
   return coalesce(v_moved, '{}');
 end $$;
-comment on function pgrab_internal.finish_last(pgrab_internal.outcomes, bigint, text) is
+comment on function pgrab_internal.finish_last is
   'The part of finish() for runs that succeeded and were the last of their task. Returns those.';
 
 -- The same for a single run of a task that is not a link: the usual case with few busy workers, and for every
@@ -142,8 +142,7 @@ begin
   end if;
   return v_told is not null;
 end $$;
-comment on function pgrab_internal.finish_one(
-  bigint, bigint, bigint, bigint, bigint, integer, text, boolean, pgrab_internal.cost, bigint, text) is
+comment on function pgrab_internal.finish_one is
   'finish() for one run that succeeded and was the last of a task that is not a link. False: it does not '
   'apply, and nothing was done.';
 
@@ -156,7 +155,7 @@ return least(
     extract(epoch from p_backoff)::float8 * power(2, least(greatest(p_attempt, 1) - 1, 40)),
     extract(epoch from p_backoff_max)::float8)
   * (0.9 + 0.2 * random()) * interval '1 s';
-comment on function pgrab_internal.retry_wait(interval, interval, integer) is
+comment on function pgrab_internal.retry_wait is
   'Wait after attempt n: backoff * 2^(n-1), at most backoff_max, +-10 %.';
 
 -- p_retry_us: as in pgrab_internal.outcomes.
@@ -172,8 +171,7 @@ begin atomic
       least(-1 - p_retry_us, 86400000000) * interval '1 us')
     else clock_timestamp() + pgrab_internal.retry_wait(p_backoff, p_backoff_max, p_attempt) end;
 end;
-comment on function pgrab_internal.retry_at(interval, interval, integer, bigint) is
-  'When a task that failed is tried again.';
+comment on function pgrab_internal.retry_at is 'When a task that failed is tried again.';
 
 -- Its own fault is one that no further attempt mends.
 create or replace function pgrab_internal.wait_fault(t pgrab_internal.task, p_state text) returns text
@@ -182,7 +180,7 @@ return case
   when t.delivery = 'at_most_once' then 'a task with delivery at_most_once cannot wait in its run, because '
     'it would be started again: let it wait before (wait_for), or let a child go on'
   when p_state in ('full', 'bad') or t.steps >= 1000 then 'it cannot wait: the fire has done 1000 steps' end;
-comment on function pgrab_internal.wait_fault(pgrab_internal.task, text) is
+comment on function pgrab_internal.wait_fault is
   'Why a run cannot wait. Null: it can. p_state: what steps_record() says of the wait.';
 
 -- Signals that have come first become steps here.  Their rows are locked.
@@ -210,7 +208,7 @@ begin
   end loop;
   return b;
 end $$;
-comment on function pgrab_internal.finish_waits(pgrab_internal.outcomes) is
+comment on function pgrab_internal.finish_waits is
   'Runs of a batch that end to wait: finds those that need not, or cannot.';
 
 create or replace function pgrab_internal.waits_open(
@@ -231,7 +229,7 @@ begin
   select min(g.until) into v_until from begun g;
   perform pgrab_internal.waits_ring(v_until);
 end $$;
-comment on function pgrab_internal.waits_open(pgrab_internal.outcomes, pgrab_internal.moved[]) is
+comment on function pgrab_internal.waits_open is
   'Writes down for what handlers wait whose runs have ended for that.';
 
 -- For all that finish_last() has not ended: see the list at finish_many().  The rows are locked by a
@@ -329,7 +327,7 @@ begin
   end if;
   return v_moves;
 end $$;
-comment on function pgrab_internal.finish_moves(pgrab_internal.outcomes, text) is
+comment on function pgrab_internal.finish_moves is
   'What becomes of the tasks of a batch whose fence still matches; their rows are locked.';
 
 create or replace function pgrab_internal.finish_rest(b pgrab_internal.outcomes, p_node text)
@@ -344,7 +342,7 @@ begin
   end if;
   return v_moved;
 end $$;
-comment on function pgrab_internal.finish_rest(pgrab_internal.outcomes, text) is
+comment on function pgrab_internal.finish_rest is
   'The part of finish() for tasks that are planned again, parked, or kept by their chain. Returns the runs '
   'whose fence still matched.';
 
@@ -382,8 +380,7 @@ begin
   v_before := set_config('pgrab.link_ends', v_before, true);
   return v_moved;
 end $$;
-comment on function pgrab_internal.finish_many(pgrab_internal.outcomes, bigint, text) is
-  'finish() for any number of runs, with any outcome.';
+comment on function pgrab_internal.finish_many is 'finish() for any number of runs, with any outcome.';
 
 -- What the server refuses to record now it would refuse each time.
 create or replace function pgrab_internal.park(p_id bigint, p_version bigint, p_incarnation bigint,
@@ -404,7 +401,7 @@ begin
     case when p_recorded then 'park' else 'shelve' end, p_fires => t.fires + 1, p_run => r)), p_node)) > 0
   from pgrab.task t where t.id = p_id;
 end $$;
-comment on function pgrab_internal.park(bigint, bigint, bigint, text, text, text, boolean) is
+comment on function pgrab_internal.park is
   'Parks a task whose end the server refuses to record. p_recorded: false when it is the history, or the '
   'children of a link, that are refused: they wait until a user retries the task.';
 
@@ -426,7 +423,7 @@ begin
     return query select e.id, e.version from unnest(pgrab_internal.finish_many(b, p_node_id, p_node)) e;
   end if;
 end $$;
-comment on function pgrab_internal.finish(pgrab_internal.outcomes, bigint, text) is
+comment on function pgrab_internal.finish is
   'Records runs that have ended and plans what comes next. Returns those whose fence, (id, version, '
   'incarnation), still matched.';
 
@@ -440,7 +437,7 @@ language sql as $$
   select p_incarnation, sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
   on conflict (incarnation) do nothing
 $$;
-comment on function pgrab_internal.run_key_make(bigint) is
+comment on function pgrab_internal.run_key_make is
   'Makes a key for the sql runs of an incarnation that is about to register, and deletes old keys.';
 
 -- A sql run on a connection of the task's owner shows this proof, so that its finish is accepted: only the
@@ -451,7 +448,7 @@ language sql stable as $$
   select encode(sha256(k.key || int8send(p_id) || int8send(p_version)), 'hex')
   from pgrab_internal.run_key k where k.incarnation = p_incarnation
 $$;
-comment on function pgrab_internal.run_proof(bigint, bigint, bigint) is
+comment on function pgrab_internal.run_proof is
   'The proof that a node has started this run: a hash of its incarnation''s key, the task and its version.';
 
 create or replace function pgrab_internal.finish_run(
@@ -473,10 +470,9 @@ begin
     perform pgrab_internal.run_lost(p_id);
   end if;
 end $$;
-comment on function pgrab_internal.finish_run(
-  bigint, bigint, bigint, bigint, text, boolean, bigint, text) is
-  'Records the success of one run, in the transaction of its work. Raises serialization_failure when the run '
-  'no longer belongs to that incarnation, so that the work is rolled back.';
+comment on function pgrab_internal.finish_run is
+  'Records the success of one run, in the transaction of its work. Raises serialization_failure when the '
+  'run no longer belongs to that incarnation, so that the work is rolled back.';
 
 -- The runs of a group (sql_group of a node) end together, each of them at its own time: all or none.  Times
 -- are microseconds before now.
@@ -496,7 +492,6 @@ begin
     from unnest(p_ids) u(id) where u.id not in (select m.id from unnest(v_moved) m);
   end if;
 end $$;
-comment on function pgrab_internal.finish_runs(
-  bigint[], bigint[], bigint, bigint[], bigint[], text[], boolean[], bigint, text) is
+comment on function pgrab_internal.finish_runs is
   'Records the success of several runs, in the transaction of their work. Raises serialization_failure when '
   'one of them no longer belongs to that incarnation, so that the work of all is rolled back.';

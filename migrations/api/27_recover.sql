@@ -12,7 +12,7 @@ begin atomic
   where h.incarnation = p_incarnation and t.incarnation = p_incarnation
     and t.status in ('claimed', 'running');
 end;
-comment on function pgrab_internal.held(bigint) is 'The tasks that an incarnation holds.';
+comment on function pgrab_internal.held is 'The tasks that an incarnation holds.';
 
 -- Looks only between the numbers of those that are up: what they hold, and what they have held since the
 -- oldest snapshot, is not read.
@@ -36,7 +36,7 @@ begin atomic
       where x.incarnation > o.incarnation and x.incarnation < o.before order by x.incarnation limit 1) h)
   select o.incarnation from orphan o;
 end;
-comment on function pgrab_internal.orphans() is
+comment on function pgrab_internal.orphans is
   'Incarnations that hold something but belong to no node that is up.';
 
 -- Serves: lost.sql.
@@ -51,7 +51,7 @@ begin atomic
     select o from pgrab_internal.orphans() o where p_incarnation is null) i
     left join lateral pgrab_internal.held(i.incarnation) h on true;
 end;
-comment on function pgrab_internal.lost(bigint) is
+comment on function pgrab_internal.lost is
   'What an incarnation holds; null: all that belong to no node that is up. A null where it is nothing.';
 
 -- Runs of a dead node, as a batch for finish().  A task that a user has locked waits for the next round, and
@@ -73,7 +73,7 @@ language sql as $$
       where a.datname = current_database() and a.application_name = 'pgrab sql ' || p_incarnation
         and a.usename = h.owner)) -- anybody can call himself so
 $$;
-comment on function pgrab_internal.lost_batch(bigint, text, bigint[]) is
+comment on function pgrab_internal.lost_batch is
   'The runs that an incarnation has left behind and that have stopped, locked.';
 
 create or replace function pgrab_internal.batch_one(b pgrab_internal.outcomes, i integer)
@@ -82,7 +82,7 @@ language sql immutable
 return (b.ids[i:i], b.versions[i:i], b.incarnations[i:i], b.started_us[i:i], b.finished_us[i:i],
   b.outcomes[i:i], b.exit_codes[i:i], b.outputs[i:i], b.truncated[i:i],
   b.errors[i:i], b.retries_us[i:i], b.costs[i:i])::pgrab_internal.outcomes;
-comment on function pgrab_internal.batch_one(pgrab_internal.outcomes, integer) is 'One run of a batch.';
+comment on function pgrab_internal.batch_one is 'One run of a batch.';
 
 -- All at once; or, when that is refused or a row that one of them needs is locked, one by one, so that the
 -- others are not held up.  What is locked waits for the next round.
@@ -125,7 +125,7 @@ begin
   end loop;
   return v_done;
 end $$;
-comment on function pgrab_internal.finish_lost(pgrab_internal.outcomes, bigint, text) is
+comment on function pgrab_internal.finish_lost is
   'Finishes runs as lost, one by one when not all can be. Returns those that are done.';
 
 -- Claimed and never started: put back as they are, except those that a user has locked.
@@ -139,7 +139,7 @@ language sql as $$
     for update skip locked) l
   where h.status = 'claimed' and (p_only is null or h.id = any (p_only))
 $$;
-comment on function pgrab_internal.release_held(bigint, bigint[]) is
+comment on function pgrab_internal.release_held is
   'Puts back what an incarnation has claimed and not started.';
 
 -- When the table is locked (pause_all() in a transaction that is left open) the next round does it: what has
@@ -156,7 +156,7 @@ begin
 exception when lock_not_available then
   null;
 end $$;
-comment on function pgrab_internal.holds_leave(bigint) is
+comment on function pgrab_internal.holds_leave is
   'Deletes those rows of pgrab.hold of a dead node whose tasks it no longer holds.';
 
 create or replace function pgrab_internal.live_leave(p_incarnation bigint) returns void
@@ -165,7 +165,7 @@ language sql as $$
   delete from pgrab.live_output o where o.incarnation = p_incarnation;
   delete from pgrab.live_request r where r.incarnation = p_incarnation
 $$;
-comment on function pgrab_internal.live_leave(bigint) is 'Deletes what the runs of a dead node reported.';
+comment on function pgrab_internal.live_leave is 'Deletes what the runs of a dead node reported.';
 
 create or replace function pgrab_internal.recover_one(
   p_by text, p_incarnation bigint, p_only bigint[],
@@ -192,7 +192,7 @@ begin
   perform pgrab_internal.live_leave(p_incarnation);
   perform pgrab_internal.holds_leave(p_incarnation);
 end $$;
-comment on function pgrab_internal.recover_one(text, bigint, bigint[]) is
+comment on function pgrab_internal.recover_one is
   'Puts back what one incarnation holds: all, or only some tasks.';
 
 -- Serves: recover.
@@ -209,7 +209,7 @@ begin
     select o from pgrab_internal.orphans() o where p_incarnation is null) i
     cross join lateral pgrab_internal.recover_one(p_by, i.incarnation, p_only) r;
 end $$;
-comment on function pgrab_internal.recover(text, bigint, bigint[]) is
+comment on function pgrab_internal.recover is
   'Puts back what an incarnation holds, or only some tasks. Null: all incarnations that belong to no node '
   'that is up. Returns how many tasks it put back, how many of them had been running, and how many were '
   'parked.';
@@ -253,5 +253,5 @@ begin
   where d.duty = 'strays';
   return v_next is not null;
 end $$;
-comment on function pgrab_internal.strays_tick() is
+comment on function pgrab_internal.strays_tick is
   'Searches for tasks that are held without a claim that says so, a slice at a time. Is there more to do?';

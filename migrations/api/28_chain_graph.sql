@@ -46,8 +46,7 @@ begin atomic
   union all
   select e.parent_id, e.run_if from pgrab.edge e where e.child_id = p_id;
 end;
-comment on function pgrab_internal.parents_of(bigint) is
-  'The parents of a task and which end of each it waits for.';
+comment on function pgrab_internal.parents_of is 'The parents of a task and which end of each it waits for.';
 
 create or replace function pgrab_internal.children_of(p_id bigint)
 returns table (child_id bigint, run_if text)
@@ -57,8 +56,7 @@ begin atomic
   union all
   select e.child_id, e.run_if from pgrab.edge e where e.parent_id = p_id;
 end;
-comment on function pgrab_internal.children_of(bigint) is
-  'The children of a task and which end of it starts each.';
+comment on function pgrab_internal.children_of is 'The children of a task and which end of it starts each.';
 
 create or replace function pgrab_internal.parents_in_run(p_id bigint)
 returns table (parent_id bigint, run_if text)
@@ -70,13 +68,13 @@ begin atomic
   union all
   select g.parent_id, g.run_if from pgrab.edge_change g where g.child_id = p_id and not g.added;
 end;
-comment on function pgrab_internal.parents_in_run(bigint) is
+comment on function pgrab_internal.parents_in_run is
   'The parents that count in the current run of the chain.';
 
 create or replace function pgrab_internal.takes_part(p_status text, p_needs integer) returns boolean
 language sql immutable
 return p_status <> 'waiting' or p_needs is not null;
-comment on function pgrab_internal.takes_part(text, integer) is
+comment on function pgrab_internal.takes_part is
   'Does a link take part in the current run of its chain? If not, it was added since that began.';
 
 -- A hash join reads the edges once; any other join reads them once per step of a long line.
@@ -89,7 +87,7 @@ language sql immutable set enable_hashjoin = on set enable_mergejoin = off set e
     select e.b from part p join unnest(p_a, p_b) e(a, b) on e.a = p.id)
   select array_agg(p.id) from part p
 $$;
-comment on function pgrab_internal.chain_part(bigint, bigint[], bigint[]) is
+comment on function pgrab_internal.chain_part is
   'What can be reached from a task along edges from a to b, itself included.';
 
 create or replace function pgrab_internal.chain_below(p_id bigint, p_chain_id bigint) returns bigint[]
@@ -99,7 +97,7 @@ begin
     select pgrab_internal.chain_part(p_id, array_agg(x.id), array_agg(l.id))
     from pgrab_internal.chain_links(p_chain_id) l cross join unnest(l.parents) x(id));
 end $$;
-comment on function pgrab_internal.chain_below(bigint, bigint) is
+comment on function pgrab_internal.chain_below is
   'A link and everything below it, found also through links that have left.';
 
 -- A link that has lost its last edge is alone, and the rest of its chain need not be read: a thousand edges
@@ -117,7 +115,7 @@ begin
     from pgrab_internal.chain_links(p_chain_id) l cross join unnest(l.parents) x(id)
       cross join lateral (values (x.id, l.id), (l.id, x.id)) e(a, b));
 end $$;
-comment on function pgrab_internal.chain_around(bigint, bigint) is
+comment on function pgrab_internal.chain_around is
   'A link and everything connected with it, also through links that have left.';
 
 create or replace function pgrab_internal.chain_refuse(p_parent bigint, p_child bigint, p_why text,
@@ -128,7 +126,7 @@ begin
     message = format('task %s cannot be a parent of task %s: %s', p_parent, p_child, p_why), hint = p_hint,
     schema = 'pgrab', table = 'task', column = 'parent_id';
 end $$;
-comment on function pgrab_internal.chain_refuse(bigint, bigint, text, text) is 'Refuses an edge.';
+comment on function pgrab_internal.chain_refuse is 'Refuses an edge.';
 
 -- A parent that is not even in the history any more counts as done.
 create or replace function pgrab_internal.parent_status(p_id bigint) returns text
@@ -141,14 +139,14 @@ begin atomic
     left join lateral (
       select r.ended from pgrab.last_run(p.id, 'ended') r where t.id is null) h on true;
 end;
-comment on function pgrab_internal.parent_status(bigint) is
+comment on function pgrab_internal.parent_status is
   'How a parent has ended, even if it has left pgrab.task. Null: it has not ended.';
 
 create or replace function pgrab_internal.run_if_met(p_run_if text, p_status text) returns boolean
 language sql immutable
 return case p_run_if when 'success' then p_status = 'done' when 'failure' then p_status = 'parked'
   else true end;
-comment on function pgrab_internal.run_if_met(text, text) is
+comment on function pgrab_internal.run_if_met is
   'May a child start, as far as this parent is concerned, which has ended so?';
 
 -- A day more than since, in case the clock was set back.  Statements that get this time as a parameter, and a
@@ -156,8 +154,7 @@ comment on function pgrab_internal.run_if_met(text, text) is
 create or replace function pgrab_internal.chain_after(p_chain bigint) returns timestamptz
 language sql stable
 return (select c.since - interval '1 day' from pgrab.chain c where c.chain = any (array[p_chain]));
-comment on function pgrab_internal.chain_after(bigint) is
-  'The history of this run of a chain is younger than this.';
+comment on function pgrab_internal.chain_after is 'The history of this run of a chain is younger than this.';
 
 create or replace function pgrab_internal.chain_begun(p_chain bigint) returns boolean
 language plpgsql stable set plan_cache_mode = force_custom_plan set jit = off as $$
@@ -168,7 +165,7 @@ begin
     select from pgrab.chain c join pgrab.run r on r.chain_id = c.chain_id
     where c.chain = p_chain and r.ended is not null and r.finished_at > c_after);
 end $$;
-comment on function pgrab_internal.chain_begun(bigint) is 'Has a link of a chain that runs once left it?';
+comment on function pgrab_internal.chain_begun is 'Has a link of a chain that runs once left it?';
 
 create or replace function pgrab_internal.chain_renumber(
   p_chain_id bigint, p_after timestamptz, p_into bigint, p_ids bigint[] default null) returns void
@@ -178,7 +175,7 @@ begin
   where r.chain_id = p_chain_id and r.finished_at > p_after
     and (p_ids is null or r.task_id = any (p_ids));
 end $$;
-comment on function pgrab_internal.chain_renumber(bigint, timestamptz, bigint, bigint[]) is
+comment on function pgrab_internal.chain_renumber is
   'Links of a run of a chain that have left now count to another run; p_ids: only these.';
 
 create or replace function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
@@ -187,7 +184,7 @@ return exists (
   select from pgrab.chain c join pgrab.task t on t.id = c.root
   where c.chain = p_chain and (t.status not in ('waiting', 'scheduled', 'claimed')
     or pgrab_internal.has_begun(t.attempt, t.steps)));
-comment on function pgrab_internal.chain_under_way(bigint) is
+comment on function pgrab_internal.chain_under_way is
   'True while a recurring chain runs, from the start of its root to the end of its last link. A change to '
   'its graph then counts from the next fire on.';
 
@@ -203,7 +200,7 @@ begin
       hint = 'Its chain is long. Try again in a few seconds, when all of it has been skipped.';
   end if;
 end $$;
-comment on function pgrab_internal.chain_settled(bigint[]) is
+comment on function pgrab_internal.chain_settled is
   'Refuses to change a chain as long as links are left to be skipped.';
 
 -- The rows are written once per transaction: each version of a row makes the next search for it longer.
@@ -215,7 +212,7 @@ begin
   update pgrab.chain c set chain_id = c.chain_id
   where c.chain = any (p_chains) and c.xmin <> pg_current_xact_id()::xid;
 end $$;
-comment on function pgrab_internal.chain_lock(bigint[]) is
+comment on function pgrab_internal.chain_lock is
   'Locks chains whose graph is about to change, so that what another transaction changes is either seen, or '
   'waits, or fails because its snapshot is too old.';
 
@@ -228,9 +225,9 @@ begin
     perform set_config('pgrab.touched', p_id::text, true); -- in a savepoint xmin does not tell
   end if;
 end $$;
-comment on function pgrab_internal.link_touch(bigint) is
-  'Writes the row of a task that is given a child or a parent, so that an older snapshot can neither end nor '
-  'delete it without them.';
+comment on function pgrab_internal.link_touch is
+  'Writes the row of a task that is given a child or a parent, so that an older snapshot can neither end '
+  'nor delete it without them.';
 
 -- Checks the parent only; the caller checks the other rules for edges.
 create or replace function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text)
@@ -264,7 +261,7 @@ begin
   perform pgrab_internal.link_touch(p_parent);
   return p;
 end $$;
-comment on function pgrab_internal.chain_parent(bigint, bigint, text) is
+comment on function pgrab_internal.chain_parent is
   'The parent of a new edge, locked; refuses a task that cannot be a parent.';
 
 create or replace function pgrab_internal.chain_new(p pgrab_internal.task) returns bigint
@@ -282,8 +279,7 @@ begin
   where t.id = p.id;
   return v_chain;
 end $$;
-comment on function pgrab_internal.chain_new(pgrab_internal.task) is
-  'Makes a task on its own the root of a new chain.';
+comment on function pgrab_internal.chain_new is 'Makes a task on its own the root of a new chain.';
 
 create or replace function pgrab_internal.chain_recount(p_chains bigint[]) returns void
 language sql as $$
@@ -292,7 +288,7 @@ language sql as $$
     select count(*) from pgrab.task t where t.chain = c.chain and t.needs is not null) end
   where c.chain = any (p_chains)
 $$;
-comment on function pgrab_internal.chain_recount(bigint[]) is
+comment on function pgrab_internal.chain_recount is
   'Recounts the links that chains with a schedule wait for.';
 
 -- The caller has locked both.
@@ -317,7 +313,7 @@ begin
   end if;
   return least(a, b);
 end $$;
-comment on function pgrab_internal.chain_merge(bigint, bigint) is 'Makes two chains one; returns its number.';
+comment on function pgrab_internal.chain_merge is 'Makes two chains one; returns its number.';
 
 -- A chain with a schedule has one root.  A link without a parent is fine if it is no longer connected with
 -- the root: it leaves when the run ends.
@@ -338,7 +334,7 @@ begin
   v_around := pgrab_internal.chain_around(h.root, h.chain_id);
   return (select min(x.id) from unnest(v_tops) x(id) where x.id = any (v_around));
 end $$;
-comment on function pgrab_internal.chain_second_root(bigint) is
+comment on function pgrab_internal.chain_second_root is
   'A second root in a chain with a schedule. Null: there is none, as it should be.';
 
 create or replace function pgrab_internal.chain_cut(h pgrab_internal.chain, p_part bigint[]) returns bigint
@@ -356,7 +352,7 @@ begin
   end if;
   return v_new.chain;
 end $$;
-comment on function pgrab_internal.chain_cut(pgrab_internal.chain, bigint[]) is
+comment on function pgrab_internal.chain_cut is
   'Makes a part of a chain a chain of its own, which it returns.';
 
 -- Called when an edge has been removed.  Links that take part in a run in progress stay until it ends.
@@ -397,5 +393,5 @@ begin
   where c.chain = v_new and c.root is null and h.root is not null;
   perform pgrab_internal.chain_end(c) from unnest(array[h.chain, v_new]) c where c is not null;
 end $$;
-comment on function pgrab_internal.chain_split(bigint) is
+comment on function pgrab_internal.chain_split is
   'Makes everything connected with a task a chain of its own, if that is no longer the whole chain.';

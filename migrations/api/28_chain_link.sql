@@ -15,7 +15,7 @@ begin
       else p_value end, true);
   return v_before;
 end $$;
-comment on function pgrab_internal.link_ends(text) is
+comment on function pgrab_internal.link_ends is
   'Declares that rows deleted from here on are links that have ended (on), or not (an empty text).';
 
 create or replace function pgrab_internal.link_ending() returns boolean
@@ -24,7 +24,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select from pgrab_internal.key s
     where s.name = 'link_ends' and s.value = current_setting('pgrab.link_ends', true))
 $$;
-comment on function pgrab_internal.link_ending() is 'True: the system itself is writing, see link_ends().';
+comment on function pgrab_internal.link_ending is 'True: the system itself is writing, see link_ends().';
 
 -- The edges above a link go with it.  Those below stay as long as the child, which finds its parents' outputs
 -- by them.
@@ -36,7 +36,7 @@ begin
   delete from pgrab.edge e using unnest((select p_ids)) i(id) where e.child_id = any (array[i.id]);
   perform set_config('pgrab.link_ends', v_before, true);
 end $$;
-comment on function pgrab_internal.edges_leave(bigint[]) is 'Deletes the edges above links that have left.';
+comment on function pgrab_internal.edges_leave is 'Deletes the edges above links that have left.';
 
 -- For chains that run once: those in which only links are left that a parked one had kept from starting (or
 -- whose end was recorded by a finish that began before the chain lost its schedule).  Without a lock, so that
@@ -68,7 +68,7 @@ begin
     delete from pgrab.skipping s where s.chain = any (v_over);
   end if;
 end $$;
-comment on function pgrab_internal.chains_end(bigint[]) is
+comment on function pgrab_internal.chains_end is
   'Removes those of these chains that run once and have ended.';
 
 create or replace function pgrab_internal.links_free(p_ids bigint[], p_fires timestamptz[]) returns void
@@ -81,8 +81,7 @@ begin
     join pgrab.task t on t.id = any (array[f.id])
       and case when t.status = 'waiting' and t.incarnation is null then true end;
 end $$;
-comment on function pgrab_internal.links_free(bigint[], timestamptz[]) is
-  'Makes waiting links due without the end of a parent.';
+comment on function pgrab_internal.links_free is 'Makes waiting links due without the end of a parent.';
 
 -- The part of chain_advance() that finds the children.  `offset 0` makes the plan go from each parent to its
 -- children, never the other way round, however many children the statistics expect.
@@ -126,9 +125,9 @@ begin
   into v_below from c;
   return v_below;
 end $$;
-comment on function pgrab_internal.links_below(bigint[], text[], timestamptz[], boolean) is
-  'The children that the ends of links concern. p_changes: edges below some of them have changed in this run '
-  'of their chain.';
+comment on function pgrab_internal.links_below is
+  'The children that the ends of links concern. p_changes: edges below some of them have changed in this '
+  'run of their chain.';
 
 -- The same without pgrab.edge, for a fraction of the cost.
 create or replace function pgrab_internal.links_below_only(
@@ -148,7 +147,7 @@ begin
     order by x.child) c;
   return v_below;
 end $$;
-comment on function pgrab_internal.links_below_only(bigint[], text[], timestamptz[]) is
+comment on function pgrab_internal.links_below_only is
   'The children that the ends of links concern, for links that have children by parent_id alone.';
 
 -- ids, chains, fires: links that can never start now.  going: chains of the others.
@@ -166,7 +165,7 @@ begin
   from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
   where not pgrab_internal.lacks_signal(t.id, t.wait_for, 'signal');
 end $$;
-comment on function pgrab_internal.links_ask(bigint[]) is
+comment on function pgrab_internal.links_ask is
   'Links whose parents have ended wait for their signals from now on.';
 
 -- One of the four statements that make moves without move(): it runs for each link.  Another parent may have
@@ -217,7 +216,7 @@ begin
   end if;
   return v_counted;
 end $$;
-comment on function pgrab_internal.links_count(pgrab_internal.links_below) is
+comment on function pgrab_internal.links_count is
   'Counts links down: those that can start are released, those that never can are skipped.';
 
 -- Skipped links keep their rows if their chain recurs, or a retry may bring them back.
@@ -246,7 +245,7 @@ begin
   into c.skipped, c.chains, c.fires
   from unnest(v_moved) m join unnest(v_moves) f on f.id = m.id;
 end $$;
-comment on function pgrab_internal.links_unmet(pgrab_internal.links_below, pgrab_internal.links_counted) is
+comment on function pgrab_internal.links_unmet is
   'Skips the links that were not counted down, because a parent did not end as they ask.';
 
 -- The children of the links count down; then what hangs below those that are skipped, see 28_chain_skip.sql.
@@ -299,9 +298,9 @@ begin
     perform pgrab_internal.chains_end(v_over);
   end if;
 end $$;
-comment on function pgrab_internal.chain_advance(bigint[], bigint[], text[], timestamptz[], boolean) is
-  'What the end of links sets in motion: children released or skipped, and with the last link the end of the '
-  'chain''s run. In the transaction that finishes them.';
+comment on function pgrab_internal.chain_advance is
+  'What the end of links sets in motion: children released or skipped, and with the last link the end of '
+  'the chain''s run. In the transaction that finishes them.';
 
 -- The run of a chain with a schedule ends under the lock on its row.
 create or replace function pgrab_internal.chain_count(p_ids bigint[]) returns void
@@ -332,5 +331,5 @@ begin
     where t.status in ('done', 'cancelled') and c.root is null order by 1);
   perform pgrab_internal.chain_once(n.chain) from unnest((select v_chains)) n(chain);
 end $$;
-comment on function pgrab_internal.chain_count(bigint[]) is
+comment on function pgrab_internal.chain_count is
   'Counts ended links of recurring chains, and ends the run of those in which none is left.';

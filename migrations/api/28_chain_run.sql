@@ -19,7 +19,7 @@ begin
       select x.child_id from bound b cross join lateral pgrab_internal.children_of(b.id) x)
     select n.id from unnest(v_new) n(id) where n.id not in (select b.id from bound b));
 end $$;
-comment on function pgrab_internal.links_fresh(bigint) is
+comment on function pgrab_internal.links_fresh is
   'Links that were added while their chain ran, and are no longer connected with it.';
 
 create or replace function pgrab_internal.links_begin(p_ids bigint[]) returns void
@@ -36,7 +36,7 @@ begin
   from pgrab.task t where t.id = any (p_ids) and t.status = 'waiting' and t.needs = 0
     and not pgrab_internal.has_begun(t.attempt, t.steps);
 end $$;
-comment on function pgrab_internal.links_begin(bigint[]) is
+comment on function pgrab_internal.links_begin is
   'Lets links that were added while their chain ran start, once and apart from it.';
 
 create or replace function pgrab_internal.links_ended(h pgrab_internal.chain, p_after timestamptz)
@@ -52,7 +52,7 @@ begin
       select max(y.finished_at) from pgrab.run y
       where y.task_id = t.id and y.chain_id = h.chain_id and y.finished_at > p_after);
 end $$;
-comment on function pgrab_internal.links_ended(pgrab_internal.chain, timestamptz) is
+comment on function pgrab_internal.links_ended is
   'Links that have ended in this run of their chain have ended with it for good.';
 
 -- What has ended in this run has ended for good and leaves.  What a parked link has kept from starting stays
@@ -86,7 +86,7 @@ begin
   end if;
   perform pgrab_internal.chains_end(array[p_chain]);
 end $$;
-comment on function pgrab_internal.chain_once(bigint) is
+comment on function pgrab_internal.chain_once is
   'From here on a chain runs once: it has lost its schedule, had its last fire, or lost its root.';
 
 -- The part keeps the number of the run that it took part in, and the chain gets another.
@@ -109,7 +109,7 @@ begin
     perform pgrab_internal.chain_once(v_new);
   end if;
 end $$;
-comment on function pgrab_internal.chain_part_leaves(pgrab_internal.chain) is
+comment on function pgrab_internal.chain_part_leaves is
   'At the end of a run: what is no longer below the root has had its last run and leaves the chain.';
 
 create or replace function pgrab_internal.chain_next(r pgrab_internal.task) returns timestamptz
@@ -122,7 +122,7 @@ begin
   r.status := 'scheduled';
   return pgrab_internal.fire_following(r, r.fires);
 end $$;
-comment on function pgrab_internal.chain_next(pgrab_internal.task) is
+comment on function pgrab_internal.chain_next is
   'When the root of a chain fires next, once its run is over. Null: never.';
 
 create or replace function pgrab_internal.chain_rearm(h pgrab_internal.chain, p_next timestamptz) returns void
@@ -141,7 +141,7 @@ begin
   delete from pgrab.edge_change g where g.chain = h.chain;
   delete from pgrab.skipping s where s.chain = h.chain;
 end $$;
-comment on function pgrab_internal.chain_rearm(pgrab_internal.chain, timestamptz) is
+comment on function pgrab_internal.chain_rearm is
   'Makes all links of a recurring chain wait for its next fire.';
 
 create or replace function pgrab_internal.chain_end(p_chain bigint) returns void
@@ -171,6 +171,6 @@ begin
   perform pgrab_internal.chain_part_leaves(h);
   perform pgrab_internal.chain_rearm(h, v_next);
 end $$;
-comment on function pgrab_internal.chain_end(bigint) is
+comment on function pgrab_internal.chain_end is
   'Ends a chain''s run when nothing is pending: a recurring chain is armed again; after its last fire it is '
   'a chain that runs once.';

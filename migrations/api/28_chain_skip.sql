@@ -8,7 +8,7 @@
 create or replace function pgrab_internal.skip_slice() returns integer
 language sql immutable
 return 1000;
-comment on function pgrab_internal.skip_slice() is 'How many links are skipped at once.';
+comment on function pgrab_internal.skip_slice is 'How many links are skipped at once.';
 
 -- fire: the planned time of its run.
 create type pgrab_internal.skip as (id bigint, chain bigint, ended text, fire timestamptz);
@@ -25,7 +25,7 @@ begin atomic
   union all
   select g.child_id, g.run_if from pgrab.edge_change g where g.parent_id = p_id and not g.added;
 end;
-comment on function pgrab_internal.children_in_run(bigint) is
+comment on function pgrab_internal.children_in_run is
   'The children that count in the current run of the chain.';
 
 -- Waiting children for which this end is the wrong one, and what waits for a success or failure of those.
@@ -51,7 +51,7 @@ begin
   into v_below from found f;
   return v_below;
 end $$;
-comment on function pgrab_internal.links_doomed(pgrab_internal.skip[], integer) is
+comment on function pgrab_internal.links_doomed is
   'Of what waits below links that have ended, what can never start, the nearest first.';
 
 create or replace function pgrab_internal.skips_of(c pgrab_internal.links_counted)
@@ -59,8 +59,7 @@ returns pgrab_internal.skip[]
 language sql immutable
 return array(select row(u.id, u.chain, 'skipped', u.fire)::pgrab_internal.skip
   from unnest(c.skipped, c.chains, c.fires) u(id, chain, fire));
-comment on function pgrab_internal.skips_of(pgrab_internal.links_counted) is
-  'Links that have just been skipped.';
+comment on function pgrab_internal.skips_of is 'Links that have just been skipped.';
 
 -- s: links that have ended.  Below them one slice is skipped; then those whose children are all told of it
 -- count for the rest of their children (`always`), of which more may be skipped.  Returns what remains, and
@@ -100,14 +99,14 @@ begin
     s := s || pgrab_internal.skips_of(v_counted);
   end if;
 end $$;
-comment on function pgrab_internal.skip_on(pgrab_internal.skip[]) is
+comment on function pgrab_internal.skip_on is
   'Skips the next slice of what can never start below links that have ended.';
 
 create or replace function pgrab_internal.skips_keep(s pgrab_internal.skip[]) returns void
 language sql as $$
   insert into pgrab.skipping (task_id, chain, status, fire_at) select * from unnest(s)
 $$;
-comment on function pgrab_internal.skips_keep(pgrab_internal.skip[]) is 'Leaves the rest to chain_tick().';
+comment on function pgrab_internal.skips_keep is 'Leaves the rest to chain_tick().';
 
 create or replace function pgrab_internal.skip_below(s pgrab_internal.skip[]) returns bigint[]
 language plpgsql as $$
@@ -123,7 +122,7 @@ begin
   perform pgrab_internal.skips_keep(s);
   return v_skipped;
 end $$;
-comment on function pgrab_internal.skip_below(pgrab_internal.skip[]) is
+comment on function pgrab_internal.skip_below is
   'Skips what can never start below links that have ended, up to a slice; the rest is kept for '
   'chain_tick(). Returns what was skipped.';
 
@@ -136,7 +135,7 @@ language sql as $$
     where s.task_id = any (array[x.task_id]) returning s.task_id, s.chain, s.status, s.fire_at)
   select array_agg(row(t.*)::pgrab_internal.skip) from taken t
 $$;
-comment on function pgrab_internal.skips_take() is 'Takes what is left to be skipped below.';
+comment on function pgrab_internal.skips_take is 'Takes what is left to be skipped below.';
 
 create or replace function pgrab_internal.chain_tick_one() returns boolean
 language plpgsql as $$
@@ -156,7 +155,7 @@ begin
 exception when lock_not_available or deadlock_detected then
   return false; -- a user has a link locked: the next round does it
 end $$;
-comment on function pgrab_internal.chain_tick_one() is
+comment on function pgrab_internal.chain_tick_one is
   'Skips one slice. False: there is none, or it must wait.';
 
 -- Serves: duties.sql.
@@ -169,10 +168,10 @@ begin
     while clock_timestamp() < c_until and pgrab_internal.chain_tick_one() loop end loop;
   end if;
 end $$;
-comment on function pgrab_internal.chain_tick() is
+comment on function pgrab_internal.chain_tick is
   'Goes on with what the ends of runs have left to be skipped.';
 
 -- Serves: duties.sql.
 create or replace function pgrab_internal.chain_waits() returns boolean
 language sql as $$ select exists (select from pgrab.skipping) $$;
-comment on function pgrab_internal.chain_waits() is 'Is anything left to be skipped?';
+comment on function pgrab_internal.chain_waits is 'Is anything left to be skipped?';

@@ -26,7 +26,7 @@ begin
       'Only tasks that have not begun can become part of a recurring chain.');
   end if;
 end $$;
-comment on function pgrab_internal.edge_check(pgrab_internal.task, pgrab_internal.task) is
+comment on function pgrab_internal.edge_check is
   'Refuses an edge between two tasks that cannot be in one chain.';
 
 create or replace function pgrab_internal.edge_refuse_root(p_parent bigint, p_child bigint) returns void
@@ -34,7 +34,7 @@ language sql as $$
   select pgrab_internal.chain_refuse(p_parent, p_child, 'the chain has a schedule and would have two roots',
     'Everything in a recurring chain must be below the task that has the schedule.')
 $$;
-comment on function pgrab_internal.edge_refuse_root(bigint, bigint) is
+comment on function pgrab_internal.edge_refuse_root is
   'Refuses an edge that would give a recurring chain a second root.';
 
 create or replace function pgrab_internal.edge_shape_check(p_chain bigint, p_parent bigint, p_child bigint)
@@ -54,7 +54,7 @@ begin
     perform pgrab_internal.edge_refuse_root(p_parent, p_child);
   end if;
 end $$;
-comment on function pgrab_internal.edge_shape_check(bigint, bigint, bigint) is
+comment on function pgrab_internal.edge_shape_check is
   'Refuses an edge that would close a cycle, or give a recurring chain a second root.';
 
 create or replace function pgrab_internal.edge_chain(p pgrab_internal.task, c pgrab_internal.task)
@@ -71,7 +71,7 @@ begin
   end if;
   return pgrab_internal.chain_merge(v_to, v_from);
 end $$;
-comment on function pgrab_internal.edge_chain(pgrab_internal.task, pgrab_internal.task) is
+comment on function pgrab_internal.edge_chain is
   'Makes the chains of two tasks, which are locked, one; returns it.';
 
 create or replace function pgrab_internal.edge_add(p_parent bigint, p_child bigint, p_run_if text)
@@ -112,7 +112,7 @@ begin
   perform pgrab_internal.move(array[
     pgrab_internal.move_to(c.id, c.version, 'wait', p_needs => coalesce(c.needs, 0) + 1)]);
 end $$;
-comment on function pgrab_internal.edge_add(bigint, bigint, text) is
+comment on function pgrab_internal.edge_add is
   'Adds an edge between two existing tasks: checks it and makes the child wait.';
 
 -- In a chain with a schedule, what has a parent is below the root, whoever else has lost one in the same
@@ -124,7 +124,7 @@ return h.root is not null
   and exists (select from pgrab_internal.parents_of(p_id) x join pgrab.task t on t.id = x.parent_id
     where t.chain = h.chain)
   and not exists (select from pgrab.edge_change g where g.chain = h.chain);
-comment on function pgrab_internal.below_root(pgrab_internal.chain, bigint) is
+comment on function pgrab_internal.below_root is
   'True: this link of a chain with a schedule is surely still connected with its root.';
 
 -- In a chain that runs once, the child waits for one parent less; in a recurring one that is running, from
@@ -168,8 +168,7 @@ begin
     perform pgrab_internal.chain_split(p_parent);
   end if;
 end $$;
-comment on function pgrab_internal.edge_drop(bigint, bigint, text) is
-  'Removes an edge: the child no longer waits for that parent.';
+comment on function pgrab_internal.edge_drop is 'Removes an edge: the child no longer waits for that parent.';
 
 create or replace function pgrab_internal.edge_dropped_check(p_parent bigint, p_child bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
@@ -184,7 +183,7 @@ begin
         'remove the edges to its children first.';
   end if;
 end $$;
-comment on function pgrab_internal.edge_dropped_check(bigint, bigint) is
+comment on function pgrab_internal.edge_dropped_check is
   'Refuses to remove the last edge above a link that would then be a second root.';
 
 create or replace function pgrab_internal.edge_changed() returns trigger
@@ -205,7 +204,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.edge_changed() is 'Keeps chains consistent when pgrab.edge changes.';
+comment on function pgrab_internal.edge_changed is 'Keeps chains consistent when pgrab.edge changes.';
 create trigger edge_10_changed after insert or update on pgrab.edge
   for each row execute function pgrab_internal.edge_changed();
 
@@ -216,7 +215,7 @@ begin
     message = 'pgrab.edge cannot be truncated: the children would wait for ever',
     hint = 'Use delete from pgrab.edge, which lets them start.';
 end $$;
-comment on function pgrab_internal.edge_truncate() is
+comment on function pgrab_internal.edge_truncate is
   'Refuses TRUNCATE, which does not tell triggers which rows are removed.';
 create trigger edge_30_truncate before truncate on pgrab.edge
   for each statement execute function pgrab_internal.edge_truncate();
@@ -239,7 +238,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.task_relink() is 'Moves the edge when parent_id or run_if changes.';
+comment on function pgrab_internal.task_relink is 'Moves the edge when parent_id or run_if changes.';
 create trigger task_30_relink after update of parent_id, run_if on pgrab.task for each row
   when (old.parent_id is distinct from new.parent_id
     or old.run_if <> new.run_if and new.parent_id is not null)

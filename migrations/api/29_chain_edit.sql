@@ -24,7 +24,7 @@ begin
   end if;
   return t;
 end $$;
-comment on function pgrab_internal.chain_join(pgrab_internal.task) is
+comment on function pgrab_internal.chain_join is
   'Makes a new task a link of its parent''s chain; if the chain is running, from its next fire on.';
 
 create or replace function pgrab_internal.chain_schedule_check(t pgrab_internal.task) returns void
@@ -52,7 +52,7 @@ begin
       'Its chain has a batch, which runs once. Let a link of the chain insert a batch each time.');
   end if;
 end $$;
-comment on function pgrab_internal.chain_schedule_check(pgrab_internal.task) is
+comment on function pgrab_internal.chain_schedule_check is
   'Refuses the schedule of a link that is not the only root of a chain that has not begun.';
 
 create or replace function pgrab_internal.task_reschedule() returns trigger
@@ -68,7 +68,7 @@ begin
   perform pgrab_internal.chain_recount(array[new.chain]);
   return null;
 end $$;
-comment on function pgrab_internal.task_reschedule() is
+comment on function pgrab_internal.task_reschedule is
   'Makes a chain recur, or stop recurring, when its root gets or loses a schedule.';
 create trigger task_40_reschedule after update of schedule on pgrab.task for each row
   when (new.chain is not null and (old.schedule is null) <> (new.schedule is null))
@@ -93,7 +93,7 @@ begin
         'select pgrab.cancel(%s) ends the run.', (select c.root from pgrab.chain c where c.chain = g.chain));
   end if;
 end $$;
-comment on function pgrab_internal.refuse_awaited(bigint[]) is
+comment on function pgrab_internal.refuse_awaited is
   'Refuses to delete links that have not ended and that others wait for in this run.';
 
 create or replace function pgrab_internal.link_deleted(l pgrab_internal.task) returns void
@@ -126,7 +126,7 @@ begin
   where c.chain = h.chain;
   perform pgrab_internal.chain_end(h.chain);
 end $$;
-comment on function pgrab_internal.link_deleted(pgrab_internal.task) is
+comment on function pgrab_internal.link_deleted is
   'Updates the chain of a deleted link; refuses to delete a link that others wait for.';
 
 create or replace function pgrab_internal.deleted_note(t pgrab_internal.task) returns pgrab_internal.run
@@ -140,7 +140,7 @@ begin
   end if;
   return r;
 end $$;
-comment on function pgrab_internal.deleted_note(pgrab_internal.task) is
+comment on function pgrab_internal.deleted_note is
   'What the history is to say of a task that a user deletes.';
 
 create or replace function pgrab_internal.tasks_leave(p_tasks pgrab_internal.task[]) returns void
@@ -150,7 +150,7 @@ begin
   perform pgrab_internal.move(array_agg(pgrab_internal.move_to(
     t.id, t.version, 'delete', p_run => pgrab_internal.deleted_note(t)))) from unnest(p_tasks) t;
 end $$;
-comment on function pgrab_internal.tasks_leave(pgrab_internal.task[]) is
+comment on function pgrab_internal.tasks_leave is
   'Deletes tasks for a user, who has locked them; has the runs of those that are running stopped.';
 
 create or replace function pgrab_internal.note_deleted(t pgrab_internal.task) returns void
@@ -158,7 +158,7 @@ language sql as $$
   select pgrab_internal.note_runs(array[pgrab_internal.noted(t, pgrab_internal.deleted_note(t),
     (select c.chain_id from pgrab.chain c where c.chain = t.chain), 'cancelled')])
 $$;
-comment on function pgrab_internal.note_deleted(pgrab_internal.task) is
+comment on function pgrab_internal.note_deleted is
   'Writes the history of a task that a DELETE takes while it runs; it keeps the definition.';
 
 create or replace function pgrab_internal.task_deleted() returns trigger
@@ -193,7 +193,7 @@ begin
   end if;
   return null;
 end $$;
-comment on function pgrab_internal.task_deleted() is 'Trigger: a user deletes a task.';
+comment on function pgrab_internal.task_deleted is 'Trigger: a user deletes a task.';
 
 -- The triggers do not fire for tasks that leave with their end: the setting says so, and its hash must match
 -- the key's (link_ends()), or a user could delete without a trace.  A parent must not leave children behind,
@@ -217,7 +217,7 @@ begin
       end $f$ $sql$, md5(k.value))
     from pgrab_internal.key k where k.name = 'link_ends');
 end $$;
-comment on function pgrab_internal.by_person() is
+comment on function pgrab_internal.by_person is
   'For the conditions of triggers only: does a user delete these rows, and not the system (link_ends())?';
 
 create trigger task_09_deleter after delete on pgrab.task for each row
@@ -251,7 +251,7 @@ begin
   perform pgrab_internal.chain_recount(array[p_chain]) where h.root is not null;
   perform pgrab_internal.chain_end(p_chain);
 end $$;
-comment on function pgrab_internal.chain_cancel(bigint, text) is
+comment on function pgrab_internal.chain_cancel is
   'Cancels what a chain has not ended yet, has its running links stopped, and returns those.';
 
 create or replace function pgrab_internal.chain_of_ended(p_id bigint)
@@ -266,7 +266,7 @@ begin
   where exists (
     select from pgrab.task t where t.chain = c.chain and t.status not in ('done', 'cancelled', 'skipped'));
 end $$;
-comment on function pgrab_internal.chain_of_ended(bigint) is
+comment on function pgrab_internal.chain_of_ended is
   'The chain that a link has left and that goes on without it, and whether the link was a root.';
 
 -- Leaves out a link that another parent keeps from running.
@@ -292,8 +292,7 @@ begin
   end loop;
   return v_open;
 end $$;
-comment on function pgrab_internal.links_to_reopen(bigint) is
-  'A parked link and what was skipped because of it.';
+comment on function pgrab_internal.links_to_reopen is 'A parked link and what was skipped because of it.';
 
 create or replace function pgrab_internal.skips_undo(p_ids bigint[], p_after timestamptz) returns void
 language plpgsql set enable_seqscan = off set plan_cache_mode = force_custom_plan set jit = off as $$
@@ -301,7 +300,7 @@ begin
   update pgrab.run r set ended = null, definition = null
   where r.task_id = any (p_ids) and r.ended = 'skipped' and r.finished_at > p_after;
 end $$;
-comment on function pgrab_internal.skips_undo(bigint[], timestamptz) is
+comment on function pgrab_internal.skips_undo is
   'Links that were skipped in this run of their chain have not ended with it.';
 
 create or replace function pgrab_internal.link_reopen(p_id bigint) returns void
@@ -333,7 +332,7 @@ begin
   perform pgrab_internal.chain_recount(array[v_chain]);
   perform pgrab_internal.skips_undo(v_open, pgrab_internal.chain_after(v_chain));
 end $$;
-comment on function pgrab_internal.link_reopen(bigint) is
+comment on function pgrab_internal.link_reopen is
   'Brings a parked link, and those that were skipped because of it, back into the run.';
 
 create or replace function pgrab_internal.delete_chain(p_id bigint, p_by text)
@@ -362,4 +361,4 @@ begin
     perform pgrab_internal.chain_end(h.chain);
   end if;
 end $$;
-comment on function pgrab_internal.delete_chain(bigint, text) is 'pgrab.delete_chain() for a caller.';
+comment on function pgrab_internal.delete_chain is 'pgrab.delete_chain() for a caller.';

@@ -8,7 +8,7 @@ begin
 exception when others then
   return to_jsonb(p_text);
 end $$;
-comment on function pgrab_internal.try_jsonb(text) is 'A text as JSON if it is JSON, else as a JSON string.';
+comment on function pgrab_internal.try_jsonb is 'A text as JSON if it is JSON, else as a JSON string.';
 
 create or replace function pgrab_internal.parent_outputs(p_id bigint, p_chain bigint)
 returns table (id bigint, name text, kind text, output text)
@@ -34,7 +34,7 @@ begin
       where r.task_id = any (array[p.id]) and r.chain_id = c_run and r.finished_at > c_after) x
     cross join lateral (select left(coalesce(x.name, p.id::text), 100) as called) n) o;
 end $$;
-comment on function pgrab_internal.parent_outputs(bigint, bigint) is
+comment on function pgrab_internal.parent_outputs is
   'The first hundred parents of a link, their names and what they have printed in this run.';
 
 -- At most 64 KiB, because it must fit into the environment of a process.  In JSON a character may take six
@@ -61,7 +61,7 @@ begin
   end loop;
   return v_all;
 end $$;
-comment on function pgrab_internal.parent_output(bigint, bigint) is
+comment on function pgrab_internal.parent_output is
   'What the parents of a link have printed in this run of the chain: the text if there is one parent, '
   'otherwise a JSON object by name.';
 
@@ -76,7 +76,7 @@ begin
 exception when others then
   return to_jsonb(p_output);
 end $$;
-comment on function pgrab_internal.output_json(text, text) is
+comment on function pgrab_internal.output_json is
   'The output of a run (of a handler, the last line) as JSON if it is JSON, else as a JSON string.';
 
 -- For handlers: an object by name, even for one parent; at most 64 KiB.
@@ -97,7 +97,7 @@ begin
   end loop;
   return coalesce(v_all, '{}');
 end $$;
-comment on function pgrab_internal.parents_json(bigint, bigint) is
+comment on function pgrab_internal.parents_json is
   'What the parents of a link have returned or printed in this run of the chain, by name.';
 
 -- {{parent_output}} in any text of args is replaced by the output as text; "{{parent_json}}", alone in its
@@ -123,7 +123,7 @@ begin
   end loop;
   return v_args::jsonb;
 end $$;
-comment on function pgrab_internal.args_filled(text, text) is
+comment on function pgrab_internal.args_filled is
   'The args of a task with what its parents have printed, as the second argument.';
 
 -- For shell and exec the output of the parents is also in PGRAB_PARENT_OUTPUT.  What cannot be filled must
@@ -182,7 +182,7 @@ begin atomic
     when p_kind not in ('http', 'notify', 'noop')
       then pgrab_internal.netstring('signal') || pgrab_internal.netstring(p_payload::text) else '' end;
 end;
-comment on function pgrab_internal.args_signal(text, jsonb, jsonb) is
+comment on function pgrab_internal.args_signal is
   'The args of a task with the payload of its signal, and what comes behind them.';
 
 -- p_fire_at: of a task that has steps; null: it has none.
@@ -236,7 +236,7 @@ begin atomic
     select t.child, w.root, w.depth + 1, w.path || t.child from walk w join twig t on t.parent = w.id)
   select * from walk;
 end;
-comment on function pgrab_internal.chain_order(bigint[], bigint[], bigint[]) is
+comment on function pgrab_internal.chain_order is
   'Depth and place of each task of a chain, for drawing it: each once, below its deepest parent.';
 
 -- The definition in the last row of a link's history says which parents it had.
@@ -253,7 +253,7 @@ begin
     where t.id = any (array[r.task_id])
       and t.chain in (select c.chain from pgrab.chain c where c.chain_id = p_chain_id));
 end $$;
-comment on function pgrab_internal.links_left(bigint) is
+comment on function pgrab_internal.links_left is
   'The last run of each link that has ended and left the chain, in one run of the chain.';
 
 -- When a run of a chain with a schedule is over, its links stay for the next run.  The first parent is the
@@ -284,8 +284,7 @@ begin atomic
       where x.task_id = l.task_id and x.version <= l.version order by x.version desc limit 1) d on true
   where l.ended is null;
 end;
-comment on function pgrab_internal.links_past(bigint) is
-  'The links of a past run of a chain with a schedule.';
+comment on function pgrab_internal.links_past is 'The links of a past run of a chain with a schedule.';
 
 -- Finds rows by keys alone, whatever its caller has set.
 create or replace function pgrab_internal.chain_links(p_chain_id bigint)
@@ -318,7 +317,7 @@ begin
     return query select * from pgrab_internal.links_past(p_chain_id);
   end if;
 end $$;
-comment on function pgrab_internal.chain_links(bigint) is
+comment on function pgrab_internal.chain_links is
   'The links of one run of a chain (pgrab.run.chain_id): those in pgrab.task, those that have ended and '
   'left, and those of a past run.';
 
@@ -343,7 +342,7 @@ begin
   from graph g cross join lateral pgrab_internal.chain_order(g.ids, g.parents, g.children) o
     join link l on l.id = o.id;
 end $$;
-comment on function pgrab_internal.chain_tree(bigint) is
+comment on function pgrab_internal.chain_tree is
   'The links of one run of a chain and their places in its tree.';
 
 create or replace function pgrab_tool.chain_of(p_id bigint)
@@ -356,7 +355,7 @@ begin atomic
     (select c.chain_id from pgrab.task t join pgrab.chain c on c.chain = t.chain where t.id = p_id),
     (select r.chain_id from pgrab.last_run(p_id, 'ended') r))) l;
 end;
-comment on function pgrab_tool.chain_of(bigint) is
+comment on function pgrab_tool.chain_of is
   'The chain that a task is, or last was, a link of, drawn as in pgrab.chains, all its roots in one pass.';
 
 -- What a chain looks like is read with the rights of pgrab's owner: so first the caller must see some of it.
@@ -367,8 +366,7 @@ begin atomic
   where exists (select from pgrab.chain c where c.chain_id = p_chain_id)
     or exists (select from pgrab.run r where r.chain_id = p_chain_id);
 end;
-comment on function pgrab_internal.chain_seen(bigint) is
-  'The run of a chain, if the caller sees anything of it.';
+comment on function pgrab_internal.chain_seen is 'The run of a chain, if the caller sees anything of it.';
 
 create or replace function pgrab.chain_run(p_chain_id bigint)
 returns table (root bigint, depth integer, task text, id bigint, kind text, status text, outcome text,
@@ -474,7 +472,7 @@ begin
   end loop;
   return v_found;
 end $$;
-comment on function pgrab_internal.chain_critical(bigint[], timestamptz[], bigint[], bigint[]) is
+comment on function pgrab_internal.chain_critical is
   'The links that decided when a chain ended, the last first. p_ends: when each link ended, infinity if it '
   'runs, null if it did not run.';
 
@@ -511,8 +509,7 @@ begin
     join link l on l.id = o.id left join late a on a.child = l.id left join critical c on c.id = l.id
   order by o.depth, o.path;
 end $$;
-comment on function pgrab_internal.chain_graph(bigint) is
-  'The links of one run of a chain, with their times.';
+comment on function pgrab_internal.chain_graph is 'The links of one run of a chain, with their times.';
 
 create or replace function pgrab.chain_graph(p_chain_id bigint)
 returns table (id bigint, name text, kind text, status text, outcome text, depth integer, parents bigint[],

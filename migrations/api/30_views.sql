@@ -15,7 +15,7 @@ language sql stable
 return current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
   and (current_setting('synchronous_commit') in ('on', 'remote_apply')
     or current_setting('synchronous_commit') <> 'off' and current_setting('synchronous_standby_names') = '');
-comment on function pgrab_tool.durable() is 'Does the server keep every commit through a crash?';
+comment on function pgrab_tool.durable is 'Does the server keep every commit through a crash?';
 
 -- (Starts of at_most_once tasks set synchronous_commit themselves.)  An asynchronous standby may be promoted
 -- without the last commits; one that is disconnected still has its slot.  Logical replicas are not promoted.
@@ -38,7 +38,7 @@ begin
         || ' (set synchronous_standby_names on the server, or at_most_once_async = yes for a node)'
   end;
 end $$;
-comment on function pgrab_internal.may_lose(boolean) is
+comment on function pgrab_internal.may_lose is
   'Why the server could lose a start that it has acknowledged, asynchronous standbys accepted or not. Null: '
   'it could not.';
 
@@ -51,7 +51,7 @@ begin
     select g.why from pgrab_internal.gates(t, false) with ordinality g
     where g.why is not null order by g.ordinality limit 1);
 end $$;
-comment on function pgrab_internal.why(pgrab_internal.task) is
+comment on function pgrab_internal.why is
   'Why a task is not running, in a few words: the first gate that is shut. Null: it is running.';
 
 create or replace function pgrab.why(p_id bigint) returns text
@@ -66,13 +66,13 @@ begin atomic
   select t.* from pgrab.task t
   where t.due_at is null and t.line is not null and not t.paused and t.fire_at <= statement_timestamp();
 end;
-comment on function pgrab_tool.in_line() is 'Tasks that are due and wait in line for a limit or a quota.';
+comment on function pgrab_tool.in_line is 'Tasks that are due and wait in line for a limit or a quota.';
 
 create or replace function pgrab_internal.brief(p_text text, p_length integer) returns text
 language sql immutable parallel safe
 return regexp_replace(left(regexp_replace(p_text, '[[:cntrl:]]+', ' ', 'g'), p_length + 1),
   '^(.{' || p_length - 3 || '}).{4}$', '\1...');
-comment on function pgrab_internal.brief(text, integer) is
+comment on function pgrab_internal.brief is
   'The beginning of a text as one line without control characters; ... at its end: there is more.';
 
 create or replace view pgrab.tasks as
@@ -219,7 +219,7 @@ language sql stable as $$
     date_trunc('second', statement_timestamp() - min(l.stopping_at)))
   from pgrab.live l where l.incarnation = p_incarnation and l.stopping_at is not null having count(*) > 0
 $$;
-comment on function pgrab_internal.why_stopping(bigint) is
+comment on function pgrab_internal.why_stopping is
   'Which runs of a node were told to stop and have not ended, in a few words. Null: none.';
 
 create or replace view pgrab.events as
@@ -242,7 +242,7 @@ create or replace function pgrab_internal.beats(p_in_hand integer, p_every inter
 returns boolean
 language sql stable
 return statement_timestamp() - p_at < case when p_in_hand = 0 then 3.5 else 2.5 end * p_every;
-comment on function pgrab_internal.beats(integer, interval, timestamptz) is
+comment on function pgrab_internal.beats is
   'Has a node sent its heartbeat at p_at lately enough to own shards?';
 
 -- Of a long fault its end says most.
@@ -252,7 +252,7 @@ returns text
 language sql immutable parallel safe
 return case when p_up < p_processes then format('pool %s has %s of %s processes up: ', p_name, p_up,
   p_processes) || case when length(p_fault) > 200 then '...' || right(p_fault, 200) else p_fault end end;
-comment on function pgrab_tool.pool_ill(text, integer, integer, text) is
+comment on function pgrab_tool.pool_ill is
   'That the processes of a pool of handlers do not stay up. Null: they do, or have just been started.';
 
 create or replace view pgrab.nodes as

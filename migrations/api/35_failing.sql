@@ -64,7 +64,7 @@ begin atomic
       count(*) filter (where x.fire_at <= statement_timestamp() - interval '2 s') as late
     from (select t.fire_at from pgrab_tool.in_line() t limit 10000) x) l;
 end;
-comment on function pgrab_internal.counts_due() is
+comment on function pgrab_internal.counts_due is
   'How many tasks are due and have not started, how many of them for more than two seconds, each at most '
   '10000, and for how long the first of these.';
 
@@ -83,7 +83,7 @@ begin atomic
         and r.outcome <> 'succeeded' and r.outcome in ('failed', 'timed_out', 'lost')
       limit 10000) x);
 end;
-comment on function pgrab_internal.counts_runs(interval) is
+comment on function pgrab_internal.counts_runs is
   'How many runs have ended lately, and how many of all of them failed; each at most 10000.';
 
 -- Reads at most fifty thousand of the tasks that cannot run.
@@ -99,12 +99,12 @@ begin atomic
     select count(*) from parked p where not exists (
       select from pgrab.incident i where i.task_id = p.id and i.event <> 'overdue'));
 end;
-comment on function pgrab_internal.counts_parked() is 'How many tasks are parked, and how many are failing.';
+comment on function pgrab_internal.counts_parked is 'How many tasks are parked, and how many are failing.';
 
 create or replace function pgrab_tool.count_waiting() returns bigint
 language sql stable
 return (select count(*) from (select from pgrab.wait limit 10000) w);
-comment on function pgrab_tool.count_waiting() is
+comment on function pgrab_tool.count_waiting is
   'How many tasks wait for a signal, an answer, a time in their work, or members; ten thousand or more.';
 
 create or replace view pgrab.overview as

@@ -24,7 +24,7 @@ begin
     v_to := since;
   end loop;
 end $$;
-comment on function pgrab_tool.ended_called(text, interval) is
+comment on function pgrab_tool.ended_called is
   'The latest ended task with a key or name, and since when ended tasks were looked at: as far back as the '
   'time allows.';
 
@@ -58,7 +58,7 @@ begin
         where t.key ilike '%' || p_word || '%' or t.name ilike '%' || p_word || '%'
         order by 1 limit 3) n) || '?', 'select * from pgrab.tasks shows what there is.');
 end $$;
-comment on function pgrab_tool.id_refuse(text, bigint[], text[], timestamptz) is
+comment on function pgrab_tool.id_refuse is
   'Refuses a name that several tasks have, or none (of those that have ended, since then); looks only at '
   'tasks that the caller may see.';
 
@@ -70,8 +70,7 @@ begin
     hint = 'select * from pgrab.tasks shows what there is. Nodes drop old history (the setting `retention`); '
       'pgrab.undelete() may know a task that was deleted.';
 end $$;
-comment on function pgrab_tool.no_task(bigint) is
-  'Refuses the id of a task that is neither live nor in the history.';
+comment on function pgrab_tool.no_task is 'Refuses the id of a task that is neither live nor in the history.';
 
 -- Live tasks first; then, as long as the history has it, the latest ended task with that key or name.
 create or replace function pgrab_tool.id_of(p_task text) returns bigint
@@ -99,7 +98,7 @@ begin
   end if;
   return v_id;
 end $$;
-comment on function pgrab_tool.id_of(text) is
+comment on function pgrab_tool.id_of is
   'The id of the task with this id, key or name, tried in this order. Refuses a name that several tasks '
   'have, listing them, and one that none has.';
 
@@ -113,7 +112,7 @@ begin atomic
       + coalesce(substring(p_text from '\d.*'), '00:00')::time)::timestamptz as at
     from (select statement_timestamp()::date as today) w) d;
 end;
-comment on function pgrab_internal.last_weekday(text) is
+comment on function pgrab_internal.last_weekday is
   'The last such time of such a weekday, as in Mon 03:00, in the zone of the session.';
 
 -- Without a subquery, so that it is inlined where it is asked for each row.
@@ -125,7 +124,7 @@ return case when p_text like '% us' then statement_timestamp() - p_text::interva
   when p_text ~ '^\s*\d\d?:\d\d' and p_text::timestamptz > statement_timestamp()
     then p_text::timestamptz - interval '1 day'
   else p_text::timestamptz end;
-comment on function pgrab_tool.moment(text) is
+comment on function pgrab_tool.moment is
   'A point in time as a user gives it: a number of microseconds ago (ending in us), or a time; of a time '
   'without a day, or with only a weekday, the last one.';
 
@@ -146,5 +145,5 @@ begin
 exception when data_exception then
   return p_text;
 end $$;
-comment on function pgrab_tool.times_here(text) is
+comment on function pgrab_tool.times_here is
   'A text of the history with its times in the zone of the session.';

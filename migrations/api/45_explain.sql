@@ -11,7 +11,7 @@ comment on type pgrab_internal.gate is 'One gate between a task and its run.';
 create or replace function pgrab_internal.cut(p_at timestamptz) returns timestamptz
 language sql immutable parallel safe
 return date_bin('1 s', p_at, 'epoch');
-comment on function pgrab_internal.cut(timestamptz) is 'A time without fractions of a second.';
+comment on function pgrab_internal.cut is 'A time without fractions of a second.';
 
 create or replace function pgrab_internal.explain_ended(p_seen bigint, p_id bigint, p_by text)
 returns setof pgrab_internal.gate
@@ -41,8 +41,7 @@ begin
   return query select 'deleted', 'blocked', format('%s deleted it at %s: select pgrab.undelete(%s) brings it '
     'back if its definition was kept.', e.role, pgrab_internal.cut(e.at), p_id), null;
 end $$;
-comment on function pgrab_internal.explain_ended(bigint, bigint, text) is
-  'The gates of a task that has ended, or was deleted.';
+comment on function pgrab_internal.explain_ended is 'The gates of a task that has ended, or was deleted.';
 
 create or replace function pgrab_internal.explain_running(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -72,7 +71,7 @@ begin atomic
     join pg_stat_activity b on b.pid = any (pg_blocking_pids(a.pid))
   order by b.xact_start limit 1);
 end;
-comment on function pgrab_internal.explain_running(pgrab_internal.task) is 'The gates of a running task.';
+comment on function pgrab_internal.explain_running is 'The gates of a running task.';
 
 create or replace function pgrab_internal.explain_row(t pgrab_internal.task) returns setof pgrab_internal.gate
 language sql stable
@@ -105,8 +104,7 @@ begin atomic
       else 'select pgrab.resume_all() resumes them.' end), 'all tasks are paused'
   from pgrab.cluster c where c.paused;
 end;
-comment on function pgrab_internal.explain_row(pgrab_internal.task) is
-  'The gates of its own row, and the pause of all tasks.';
+comment on function pgrab_internal.explain_row is 'The gates of its own row, and the pause of all tasks.';
 
 -- What a window holds already is due later, and asks whether that window is still on.
 create or replace function pgrab_internal.explain_blackout(t pgrab_internal.task)
@@ -128,7 +126,7 @@ begin
       'the other.', null;
   end if;
 end $$;
-comment on function pgrab_internal.explain_blackout(pgrab_internal.task) is 'The gate of blackouts.';
+comment on function pgrab_internal.explain_blackout is 'The gate of blackouts.';
 
 -- Who asks must be allowed to see the sessions of others (pg_read_all_stats).
 create or replace function pgrab_tool.lockers(p_most integer)
@@ -145,7 +143,7 @@ begin atomic
     cross join lateral unnest(pg_blocking_pids(a.pid)) l(pid) join pg_stat_activity b on b.pid = l.pid
   group by 1, 2 order by 4 limit p_most;
 end;
-comment on function pgrab_tool.lockers(integer) is
+comment on function pgrab_tool.lockers is
   'Sessions that hold a lock for which runs have waited for five seconds: how many, and since when.';
 
 -- Looked at last, because it is dear: the locks of the server are read for it.  Does not see locks that
@@ -176,7 +174,7 @@ begin atomic
     from pgrab.node n where n.live and t.id = any (n.doubts)) d
   where d.by is not null;
 end;
-comment on function pgrab_internal.explain_held_up(pgrab_internal.task) is
+comment on function pgrab_internal.explain_held_up is
   'What the server, or somebody in it, has against its start.';
 
 create or replace function pgrab_internal.explain_parents(t pgrab_internal.task, p_all boolean)
@@ -208,7 +206,7 @@ begin atomic
     and (p.status = 'parked' or not pgrab_internal.ended(p.status))
   having count(*) > 0;
 end;
-comment on function pgrab_internal.explain_parents(pgrab_internal.task, boolean) is
+comment on function pgrab_internal.explain_parents is
   'The gates of the parents of a link; p_all: one by one, too.';
 
 create or replace function pgrab_internal.explain_chain(t pgrab_internal.task)
@@ -235,7 +233,7 @@ begin atomic
   select 'chain', 'waits', null, t.status || ' in this run of its chain'
   where t.status in ('done', 'cancelled', 'skipped');
 end;
-comment on function pgrab_internal.explain_chain(pgrab_internal.task) is 'The gate of its chain.';
+comment on function pgrab_internal.explain_chain is 'The gate of its chain.';
 
 create or replace function pgrab_internal.explain_signal(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -257,7 +255,7 @@ begin atomic
     left join pgrab.signal s on s.task_id = t.id and s.name = n.name
   where n.name is not null and t.status not in ('done', 'cancelled', 'skipped', 'parked');
 end;
-comment on function pgrab_internal.explain_signal(pgrab_internal.task) is 'The gate of its signal.';
+comment on function pgrab_internal.explain_signal is 'The gate of its signal.';
 
 create or replace function pgrab_internal.explain_answer(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -272,8 +270,7 @@ begin atomic
     left join pgrab.node n on n.id = t.node_id
   where pgrab_internal.awaits(t.status, t.incarnation);
 end;
-comment on function pgrab_internal.explain_answer(pgrab_internal.task) is
-  'The gate of the answer to its request.';
+comment on function pgrab_internal.explain_answer is 'The gate of the answer to its request.';
 
 create or replace function pgrab_internal.explain_due(t pgrab_internal.task, p_all boolean)
 returns setof pgrab_internal.gate
@@ -315,8 +312,7 @@ begin atomic
       case when t.paused or (pgrab_internal.closed_by(t, statement_timestamp())).name is not null then ''
         else format(' select pgrab.run_now(%s) runs it now.', t.id) end as sooner) d;
 end;
-comment on function pgrab_internal.explain_due(pgrab_internal.task, boolean) is
-  'Its schedule, its calendar, and when it is due.';
+comment on function pgrab_internal.explain_due is 'Its schedule, its calendar, and when it is due.';
 
 -- p_all: the line is counted, too; who is in it waits.
 create or replace function pgrab_internal.explain_limit(t pgrab_internal.task, p_all boolean)
@@ -375,7 +371,7 @@ begin atomic
         else 'waits' end as verdict) v
   where t.limit_key is not null;
 end;
-comment on function pgrab_internal.explain_limit(pgrab_internal.task, boolean) is 'The gate of its limit.';
+comment on function pgrab_internal.explain_limit is 'The gate of its limit.';
 
 create or replace function pgrab_internal.explain_quota(t pgrab_internal.task, p_all boolean)
 returns setof pgrab_internal.gate
@@ -416,7 +412,7 @@ begin atomic
         when t.line = k.key or u.running >= q.max_running then 'waits' else 'ok' end as verdict) v
   where q.max_running is not null or t.line = k.held;
 end;
-comment on function pgrab_internal.explain_quota(pgrab_internal.task, boolean) is 'The gates of its quotas.';
+comment on function pgrab_internal.explain_quota is 'The gates of its quotas.';
 
 create or replace function pgrab_internal.explain_node(t pgrab_internal.task, n pgrab.node)
 returns pgrab_internal.gate
@@ -456,8 +452,7 @@ begin atomic
       (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked
     from pgrab_tool.room_for(n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w) f;
 end;
-comment on function pgrab_internal.explain_node(pgrab_internal.task, pgrab.node) is
-  'Can this node run the task, and if not, why?';
+comment on function pgrab_internal.explain_node is 'Can this node run the task, and if not, why?';
 
 create or replace function pgrab_tool.able(
   p_kind text, p_owner text, p_require jsonb, p_priority smallint, p_slots integer, p_memory bigint)
@@ -470,7 +465,7 @@ begin atomic
     and pgrab_internal.runs(n.kinds, n.owners, n.bounds, p_kind, p_owner)
     and pgrab_internal.has_room(n.room, n.memory, p_kind, p_slots, p_memory);
 end;
-comment on function pgrab_tool.able(text, text, jsonb, smallint, integer, bigint) is
+comment on function pgrab_tool.able is
   'The nodes that could run such a task: up and alive, with its kind and its labels, not reserved for more '
   'important ones, and with room for its slots and its memory.';
 
@@ -478,13 +473,13 @@ create or replace function pgrab_internal.able(t pgrab_internal.task) returns te
 language sql stable
 return pgrab_tool.able(
   t.kind, t.owner, t.require, t.priority, t.slots, pgrab_tool.memory_of(t.kind, t.args));
-comment on function pgrab_internal.able(pgrab_internal.task) is 'The nodes that could run this task.';
+comment on function pgrab_internal.able is 'The nodes that could run this task.';
 
 create or replace function pgrab_internal.takes(t pgrab_internal.task) returns text
 language sql stable
 return concat_ws(' and ', t.slots || case t.slots when 1 then ' slot' else ' slots' end,
   pg_size_pretty(pgrab_tool.memory_of(t.kind, t.args)) || ' of memory');
-comment on function pgrab_internal.takes(pgrab_internal.task) is 'The room that it takes, for people.';
+comment on function pgrab_internal.takes is 'The room that it takes, for people.';
 
 create or replace function pgrab_internal.explain_pools(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -497,7 +492,7 @@ begin atomic
   where p.kinds ? t.kind and n.state <> 'down'
   order by n.name, p.name;
 end;
-comment on function pgrab_internal.explain_pools(pgrab_internal.task) is
+comment on function pgrab_internal.explain_pools is
   'The gates of pools of handlers: the processes that handle its kind, on every node that has some.';
 
 -- The first of these that holds is the reason.
@@ -566,8 +561,7 @@ begin atomic
       (14, c.free = 0, null, format('no node has %s free', pgrab_internal.takes(t)))) m(n, shut, detail, why)
   where m.shut order by m.n limit 1;
 end;
-comment on function pgrab_internal.explain_cluster(pgrab_internal.task) is
-  'Why no node can take it now, all of them together.';
+comment on function pgrab_internal.explain_cluster is 'Why no node can take it now, all of them together.';
 
 -- Others know nothing of a node that is busy, so they wait for their time, too.  Lists group by the reason,
 -- so it has no time of day.
@@ -597,8 +591,7 @@ begin atomic
         else format('It prefers %s', p.names) end as what) m
   where t.prefer is not null and t.status = 'scheduled';
 end;
-comment on function pgrab_internal.explain_prefer(pgrab_internal.task) is
-  'Which nodes it prefers, and when others may take it.';
+comment on function pgrab_internal.explain_prefer is 'Which nodes it prefers, and when others may take it.';
 
 create or replace function pgrab_internal.explain_turn(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -635,7 +628,7 @@ begin
     case when v_others < c_most - 1 then v_others::text else 'at least ' || v_others end,
     case v_others when 1 then 'key takes' else 'keys take' end), null;
 end $$;
-comment on function pgrab_internal.explain_turn(pgrab_internal.task) is
+comment on function pgrab_internal.explain_turn is
   'With a share_key: what is before it, and with how many other keys it takes turns.';
 
 -- A lane is divided among the nodes that can run it.  Which of them has a shard is published only for lanes
@@ -646,7 +639,7 @@ return case when p_able = '{}' then null when cardinality(p_able) = 1 then p_abl
   when cardinality(p_able) = p_all then p_owner
   else 'one of ' || array_to_string(p_able[1:5], ', ')
     || case when cardinality(p_able) > 5 then ', ...' else '' end end;
-comment on function pgrab_internal.likely(text[], bigint, text) is
+comment on function pgrab_internal.likely is
   'Which node will probably run a task. p_able: the nodes that could; p_all: how many nodes there are; '
   'p_owner: the owner of its shard, if all could. Null: none.';
 
@@ -668,7 +661,7 @@ begin atomic
       (select o.node from pgrab.ownership o where o.shard = pgrab.shard(t.id))) as node) w
   where pgrab_internal.able(t) <> '{}';
 end;
-comment on function pgrab_internal.explain_owner(pgrab_internal.task) is 'Which node its shard belongs to.';
+comment on function pgrab_internal.explain_owner is 'Which node its shard belongs to.';
 
 create or replace function pgrab_internal.explain_claim(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -690,7 +683,7 @@ begin atomic
       from (select coalesce(n.incarnation = t.incarnation and n.state <> 'down', false) as own) x) c
   where t.status = 'claimed';
 end;
-comment on function pgrab_internal.explain_claim(pgrab_internal.task) is 'Which node has claimed it.';
+comment on function pgrab_internal.explain_claim is 'Which node has claimed it.';
 
 create or replace function pgrab_internal.explain_look(t pgrab_internal.task)
 returns setof pgrab_internal.gate
@@ -701,7 +694,7 @@ begin atomic
     'about to be taken'
   where t.status = 'scheduled' and t.due_at <= statement_timestamp() + interval '5 s';
 end;
-comment on function pgrab_internal.explain_look(pgrab_internal.task) is 'When nodes look next.';
+comment on function pgrab_internal.explain_look is 'When nodes look next.';
 
 -- p_all: all gates; otherwise no more than to the first that is shut, and nothing that is only told.  (A
 -- statement each: one for all would be begun fourteen times.)
@@ -744,8 +737,7 @@ begin
     exit when not p_all and exists (select from unnest(g) x where x.why is not null);
   end loop;
 end $$;
-comment on function pgrab_internal.gates(pgrab_internal.task, boolean) is
-  'The gates between a task and its run, in order.';
+comment on function pgrab_internal.gates is 'The gates between a task and its run, in order.';
 
 create or replace function pgrab_internal.explain_task(p_id bigint, p_seen boolean, p_by text)
 returns table (gate text, verdict text, detail text)
@@ -764,7 +756,7 @@ begin
   return query
   select g.gate, g.verdict, g.detail from pgrab_internal.gates(t, true) g where g.detail is not null;
 end $$;
-comment on function pgrab_internal.explain_task(bigint, boolean, text) is
+comment on function pgrab_internal.explain_task is
   'pgrab.explain() for a caller; p_seen: who may see the task.';
 
 -- Only tasks that the caller may see are explained; nodes, lines and locks are then looked at with the rights
@@ -803,8 +795,7 @@ begin atomic
   limit least(p_limit, t.max_runs - t.fires
     - case when pgrab_internal.under_way(t.status, t.incarnation) then 0 else 1 end));
 end;
-comment on function pgrab_internal.forecast_one(pgrab_internal.task, timestamptz, integer) is
-  'The coming fires of one task, about p_limit at most.';
+comment on function pgrab_internal.forecast_one is 'The coming fires of one task, about p_limit at most.';
 
 -- A window may end in another.
 create or replace function pgrab_internal.forecast_through(t pgrab_internal.task, p_at timestamptz,
@@ -827,7 +818,7 @@ begin
     over_at := case w.action when 'skip' then w.ends_at else 'infinity' end;
   end if;
 end $$;
-comment on function pgrab_internal.forecast_through(pgrab_internal.task, timestamptz) is
+comment on function pgrab_internal.forecast_through is
   'What windows make of a fire that is due then: when it comes (null: not at all), which one has held it, '
   'and until when others would fall into the same (infinity: windows follow each other without an end).';
 
@@ -889,7 +880,7 @@ begin
     exit when t.fire_at > least(p_until, t.ends_at) or t.fire_at is null;
   end loop;
 end $$;
-comment on function pgrab_internal.forecast_closed(bigint, timestamptz, timestamptz, bigint) is
+comment on function pgrab_internal.forecast_closed is
   'The coming fires of one task while there are blackouts, p_limit at most, as of p_now.';
 
 -- As forecast_closed(), but with what comes to nothing.
@@ -931,7 +922,7 @@ begin atomic
   where (f.t).calendar is not null)
   order by 1 limit 3 * p_limit;
 end;
-comment on function pgrab_tool.coming(bigint, integer) is
+comment on function pgrab_tool.coming is
   'The next fires of a schedule, p_limit that are not on closed days, and what a blackout or its calendar '
   'makes of each. Null: nothing.';
 

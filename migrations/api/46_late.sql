@@ -40,21 +40,20 @@ begin atomic
   select n.started_at, format('%s was started', n.name)
   from pgrab.node n where n.id = r.node_id and n.incarnation = r.incarnation;
 end;
-comment on function pgrab_internal.late_until(pgrab_internal.run) is
-  'What may have kept a run from its start, and until when.';
+comment on function pgrab_internal.late_until is 'What may have kept a run from its start, and until when.';
 
 create or replace function pgrab_tool.run_slots(p_id bigint, p_definition jsonb) returns integer
 language sql stable
 return coalesce((p_definition ->> 'slots')::integer,
   (select t.slots from pgrab.task t where t.id = any (array[p_id])), 1);
-comment on function pgrab_tool.run_slots(bigint, jsonb) is
+comment on function pgrab_tool.run_slots is
   'How many slots a run took that has ended; of a schedule, as many as it takes now.';
 
 create or replace function pgrab_internal.late_middle(r pgrab_internal.run) returns timestamptz
 language sql stable
 return (select d.due + (coalesce(r.started_at, r.claimed_at, r.finished_at) - d.due) / 2
   from (select greatest(r.fire_at, r.created_at) as due) d);
-comment on function pgrab_internal.late_middle(pgrab_internal.run) is
+comment on function pgrab_internal.late_middle is
   'The middle of the time for which a run waited, or a fire that was missed.';
 
 -- In the middle of its wait.  Reads the first 200 runs that ended after that moment.
@@ -75,14 +74,14 @@ begin atomic
         and (x.kind = 'http') = (r.kind = 'http')) b
   where n.name = p_node and b.running + pgrab_tool.run_slots(r.task_id, r.definition) > c.slots;
 end;
-comment on function pgrab_internal.late_busy(pgrab_internal.run, text) is
+comment on function pgrab_internal.late_busy is
   'That a node had no worker free while a run waited. No row: it had, or nobody knows.';
 
 create or replace function pgrab_internal.late_limit(r pgrab_internal.run) returns text
 language sql stable
 return coalesce(
   r.definition ->> 'limit_key', (select t.limit_key from pgrab.task t where t.id = r.task_id));
-comment on function pgrab_internal.late_limit(pgrab_internal.run) is
+comment on function pgrab_internal.late_limit is
   'The limit that a run was under; of a task that has not ended, the one that it has now.';
 
 -- Of the runs that ended after it, p_most; and of those in progress all.
@@ -109,7 +108,7 @@ begin atomic
       where m.may is not null) x) h
   where h.running >= h.may;
 end;
-comment on function pgrab_tool.limit_held(text, timestamptz, integer) is
+comment on function pgrab_tool.limit_held is
   'Who had the places of a limit at that moment, if all were taken. No row: some were free, or nobody knows.';
 
 -- Of all that kept it the last counts, if it did so for half of the time.
@@ -147,7 +146,7 @@ begin atomic
   where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished and r.outcome = 'missed'
   having count(*) > 0;
 end;
-comment on function pgrab_tool.why_late(bigint, bigint, timestamptz) is
+comment on function pgrab_tool.why_late is
   'Why a run began more than two seconds late, from what was recorded; of a fire that was missed, which '
   'nodes were busy; and the middle of its wait, in the zone of the session. No row: it did not, or was no '
   'first attempt.';
@@ -165,7 +164,7 @@ begin atomic
     where x.until > r.fire_at and x.until <= coalesce(r.started_at, r.claimed_at)) u
   where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished;
 end;
-comment on function pgrab_tool.kept_at(bigint, bigint, timestamptz, timestamptz) is
+comment on function pgrab_tool.kept_at is
   'What kept a run from its start at that moment, as far as something was recorded that let it go later; '
   'since when it did or could have; and the limit that it was under.';
 
@@ -184,5 +183,5 @@ return coalesce((
         select n.name from pgrab.node n where n.id = t.node_id), date_trunc('second', t.started_at))
       when t.due_at is not null then format('to run again at %s', date_trunc('second', t.due_at)) end
     from pgrab.task t where t.id = p_id and t.fire_at = p_fire), 'not run again');
-comment on function pgrab_tool.after_lost(bigint, timestamptz, timestamptz) is
+comment on function pgrab_tool.after_lost is
   'What became of a fire whose run was lost at that time, for people.';

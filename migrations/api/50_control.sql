@@ -36,7 +36,7 @@ begin
       hint = format('Insert a new task to run it again; `pgrab show %s` shows its definition.', v_missing);
   end if;
 end $$;
-comment on function pgrab_internal.control_lock(bigint[], text, text) is
+comment on function pgrab_internal.control_lock is
   'Locks tasks in id order; refuses ids that do not exist for the caller.';
 
 create or replace function pgrab_internal.control_refuse(t pgrab_internal.task, p_hint text) returns void
@@ -47,14 +47,14 @@ begin
       case when t.paused and t.status <> 'running' then 'paused' else t.status end),
     hint = p_hint, schema = 'pgrab', table = 'task';
 end $$;
-comment on function pgrab_internal.control_refuse(pgrab_internal.task, text) is
+comment on function pgrab_internal.control_refuse is
   'Refuses a call because of the state that the task is in, and says what would work.';
 
 create or replace function pgrab_internal.signal_hint(t pgrab_internal.task) returns text
 language sql stable
 return format('It waits for a signal: select pgrab.signal(%s, %L) sends it.', t.id,
   (select w.name from pgrab.wait w where w.task_id = t.id));
-comment on function pgrab_internal.signal_hint(pgrab_internal.task) is 'What works for a task that waits.';
+comment on function pgrab_internal.signal_hint is 'What works for a task that waits.';
 
 -- By moves, so that the trigger of edits, which checks all of a definition, is not asked: whether a task is
 -- paused cannot break anything else.
@@ -71,8 +71,7 @@ begin
   perform pgrab_internal.move(v_moves);
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
-comment on function pgrab_internal.pause(bigint[], text, text) is
-  'pgrab.pause() and pgrab.resume() for a caller.';
+comment on function pgrab_internal.pause is 'pgrab.pause() and pgrab.resume() for a caller.';
 
 create or replace function pgrab_internal.retry_hint(t pgrab_internal.task) returns text
 language sql stable
@@ -85,7 +84,7 @@ return case when t.status = 'parked' then null
     'pgrab.explain(id) names that parent: retry it.'
   when t.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
   else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end;
-comment on function pgrab_internal.retry_hint(pgrab_internal.task) is
+comment on function pgrab_internal.retry_hint is
   'What works instead for a task that cannot be retried. Null: it can.';
 
 create or replace function pgrab_internal.retry(p_ids bigint[], p_by text) returns setof pgrab_internal.task
@@ -101,7 +100,7 @@ begin
   where t.id = any (p_ids) and t.chain is not null;
   return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
 end $$;
-comment on function pgrab_internal.retry(bigint[], text) is 'pgrab.retry() for a caller.';
+comment on function pgrab_internal.retry is 'pgrab.retry() for a caller.';
 
 create or replace function pgrab_internal.run_now_hint(t pgrab_internal.task) returns text
 language sql stable
@@ -116,7 +115,7 @@ return case when pgrab_internal.under_way(t.status, t.incarnation)
   when t.status not in ('scheduled', 'claimed')
     then 'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.'
   when t.paused then 'pgrab.resume(id) first.' end;
-comment on function pgrab_internal.run_now_hint(pgrab_internal.task) is
+comment on function pgrab_internal.run_now_hint is
   'What works instead for a task that cannot run now. Null: it can.';
 
 create or replace function pgrab_internal.run_now(p_ids bigint[], p_by text) returns setof pgrab_internal.task
@@ -131,7 +130,7 @@ begin
   from pgrab.task t where t.id = any (p_ids);
   return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
 end $$;
-comment on function pgrab_internal.run_now(bigint[], text) is 'pgrab.run_now() for a caller.';
+comment on function pgrab_internal.run_now is 'pgrab.run_now() for a caller.';
 
 create or replace function pgrab_internal.wish_stop(t pgrab_internal.task) returns void
 language plpgsql as $$
@@ -146,14 +145,13 @@ begin
     perform pg_notify('pgrab', 'wish');
   end if;
 end $$;
-comment on function pgrab_internal.wish_stop(pgrab_internal.task) is
-  'Asks the node of a task that is running to stop it.';
+comment on function pgrab_internal.wish_stop is 'Asks the node of a task that is running to stop it.';
 
 create or replace function pgrab_internal.may_see_ended(p_id bigint, p_by text) returns boolean
 language sql stable
 return pgrab_internal.may_operate(p_by)
   or exists (select from pgrab.last_run(p_id, 'ended') r where r.owner = p_by);
-comment on function pgrab_internal.may_see_ended(bigint, text) is
+comment on function pgrab_internal.may_see_ended is
   'May this role act on what is left of a task that has ended?';
 
 -- Gives up the fire of a task that has not started; a running one is stopped by its node, which reads
@@ -205,7 +203,7 @@ begin
     return next t;
   end loop;
 end $$;
-comment on function pgrab_internal.cancel(bigint[], text) is 'pgrab.cancel() for a caller.';
+comment on function pgrab_internal.cancel is 'pgrab.cancel() for a caller.';
 
 create or replace function pgrab_internal.skip_next(p_ids bigint[], p_by text)
 returns setof pgrab_internal.task
@@ -227,7 +225,7 @@ begin
     return next pgrab_internal.give_up_fire(v_task, 'skipped', 'skip', 'skipped by ' || p_by);
   end loop;
 end $$;
-comment on function pgrab_internal.skip_next(bigint[], text) is 'pgrab.skip_next() for a caller.';
+comment on function pgrab_internal.skip_next is 'pgrab.skip_next() for a caller.';
 
 -- The history keeps the definition, so that a task that was deleted by mistake can be made again.  All leave
 -- together, because links that wait for each other can only go together.
@@ -248,7 +246,7 @@ begin
   end loop;
   delete from pgrab.incident i where i.task_id = any (p_ids);
 end $$;
-comment on function pgrab_internal.delete(bigint[], text) is 'pgrab.delete() for a caller.';
+comment on function pgrab_internal.delete is 'pgrab.delete() for a caller.';
 
 -- ------------------------------------------------------------------------------------------------- undelete
 
@@ -283,7 +281,7 @@ begin
         'all; for as long as the history, and for the owner.';
   end if;
 end $$;
-comment on function pgrab_internal.deleted(bigint, text) is
+comment on function pgrab_internal.deleted is
   'The definition of a task that was deleted; refuses other tasks.';
 
 -- p_new: the new ids of tasks that have just come back, by their old ones.
@@ -322,8 +320,7 @@ begin
   from jsonb_array_elements(d.definition -> 'parents') with ordinality e(edge, n);
   return t;
 end $$;
-comment on function pgrab_internal.undelete_one(bigint, jsonb, text) is
-  'Inserts a task that was deleted again.';
+comment on function pgrab_internal.undelete_one is 'Inserts a task that was deleted again.';
 
 create or replace function pgrab_internal.undelete(p_ids bigint[], p_by text)
 returns setof pgrab_internal.task
@@ -340,4 +337,4 @@ begin
   return query select x.* from jsonb_each_text(v_new) n join pgrab.task x on x.id = n.value::bigint
     order by x.id;
 end $$;
-comment on function pgrab_internal.undelete(bigint[], text) is 'pgrab.undelete() for a caller.';
+comment on function pgrab_internal.undelete is 'pgrab.undelete() for a caller.';

@@ -33,7 +33,7 @@ begin
   n.draining := true;
   return n;
 end $$;
-comment on function pgrab_internal.drain(text, text) is 'pgrab.drain() for a caller.';
+comment on function pgrab_internal.drain is 'pgrab.drain() for a caller.';
 
 create or replace function pgrab_internal.undrain(p_node text) returns pgrab.node
 language plpgsql as $$
@@ -46,7 +46,7 @@ begin
   n.draining := false;
   return n;
 end $$;
-comment on function pgrab_internal.undrain(text) is 'pgrab.undrain() for a caller.';
+comment on function pgrab_internal.undrain is 'pgrab.undrain() for a caller.';
 
 create or replace function pgrab_internal.node_write() returns trigger
 language plpgsql as $$
@@ -93,9 +93,9 @@ begin
   end if;
   return new;
 end $$;
-comment on function pgrab_internal.node_write() is
-  'Trigger: keeps the weight, the labels and the draining that an operator writes to pgrab.node, and refuses '
-  'the rest; the node reads it with its next heartbeat.';
+comment on function pgrab_internal.node_write is
+  'Trigger: keeps the weight, the labels and the draining that an operator writes to pgrab.node, and '
+  'refuses the rest; the node reads it with its next heartbeat.';
 
 -- In the order of their names: the first says who acts.
 create trigger node_05_caller instead of update on pgrab.node
@@ -119,7 +119,7 @@ begin
     select x.id, x.version from pgrab.task x where x.id = h.id and x.status = 'claimed'
     for update skip locked) t;
 end $$;
-comment on function pgrab_internal.pause_all(text) is 'pgrab.pause_all() for a caller.';
+comment on function pgrab_internal.pause_all is 'pgrab.pause_all() for a caller.';
 
 -- Serves: a node that has registered, before it takes anything.  The first node ever records the place.
 create or replace function pgrab_internal.is_copy() returns boolean
@@ -137,7 +137,7 @@ begin
   where not x.paused;
   return true;
 end $$;
-comment on function pgrab_internal.is_copy() is
+comment on function pgrab_internal.is_copy is
   'True: this database was copied or restored from another one. Then it pauses all tasks.';
 
 create or replace function pgrab_internal.resume_all() returns boolean
@@ -154,4 +154,4 @@ begin
   perform pgrab_internal.ring('{}');
   return true;
 end $$;
-comment on function pgrab_internal.resume_all() is 'pgrab.resume_all() for a caller.';
+comment on function pgrab_internal.resume_all is 'pgrab.resume_all() for a caller.';

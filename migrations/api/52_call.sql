@@ -21,8 +21,7 @@ begin
     when 'delete_chain' then return query select * from pgrab_internal.delete_chain(p_ids[1], p_by);
   end case;
 end $$;
-comment on function pgrab_internal.call_tasks(text, bigint[], text) is
-  'Carries out a public function on tasks.';
+comment on function pgrab_internal.call_tasks is 'Carries out a public function on tasks.';
 
 -- What is not the caller's own is left alone, as if it did not exist.
 create or replace function pgrab_internal.call_delete(c pgrab_internal.call) returns boolean
@@ -55,7 +54,7 @@ begin
   end case;
   return found;
 end $$;
-comment on function pgrab_internal.call_delete(pgrab_internal.call) is
+comment on function pgrab_internal.call_delete is
   'Deletes rows of tables on which who submits has no DELETE.';
 
 create or replace function pgrab_internal.signal_detail(p_name text, p_payload jsonb) returns jsonb
@@ -63,7 +62,7 @@ language sql immutable
 return jsonb_build_object('signal', p_name) || case when length(p_payload::text) > 200
   then jsonb_build_object('payload_begins', left(p_payload::text, 200))
   else jsonb_build_object('payload', p_payload) end;
-comment on function pgrab_internal.signal_detail(text, jsonb) is
+comment on function pgrab_internal.signal_detail is
   'The detail of the event of a signal. What is long is cut, and is no JSON any more, as its key says.';
 
 create or replace function pgrab_internal.called() returns trigger
@@ -123,8 +122,7 @@ begin atomic
     values (p_verb, p_word, p_ids, p_file) returning *)
   select a.* from answer a;
 end;
-comment on function pgrab_tool.call(text, text, bigint[], jsonb) is
-  'The public function of this name, and what it answers.';
+comment on function pgrab_tool.call is 'The public function of this name, and what it answers.';
 
 create or replace function pgrab_tool.on_tasks(
   p_verb text, p_ids bigint[], p_word text default null, p_file jsonb default null)
@@ -133,8 +131,7 @@ language sql
 begin atomic
   select t.* from pgrab_tool.call(p_verb, p_word, p_ids, p_file) c cross join unnest(c.tasks) t;
 end;
-comment on function pgrab_tool.on_tasks(text, bigint[], text, jsonb) is
-  'The public function of this name, for tasks by their ids.';
+comment on function pgrab_tool.on_tasks is 'The public function of this name, for tasks by their ids.';
 
 -- Each takes what pgrab_tool.ids_of() takes.
 create or replace function pgrab.pause(p_tasks anycompatible) returns setof pgrab_internal.task
@@ -197,7 +194,7 @@ begin
   perform pgrab.delete(old.id);
   return old;
 end $$;
-comment on function pgrab_tool.tasks_delete() is 'Trigger: DELETE of pgrab.tasks is pgrab.delete().';
+comment on function pgrab_tool.tasks_delete is 'Trigger: DELETE of pgrab.tasks is pgrab.delete().';
 create trigger tasks_10_delete instead of delete on pgrab.tasks
   for each row execute function pgrab_tool.tasks_delete();
 

@@ -7,14 +7,13 @@ create or replace function pgrab_internal.signal_due(t pgrab_internal.task) retu
 language sql
 return greatest(clock_timestamp(),
   greatest(t.fire_at, t.run_at) + pgrab_internal.jitter_of(t.id, t.jitter));
-comment on function pgrab_internal.signal_due(pgrab_internal.task) is
+comment on function pgrab_internal.signal_due is
   'When a task is due whose signal has come: at once, or at its planned time if that is later.';
 
 create or replace function pgrab_internal.signal_move(t pgrab_internal.task) returns pgrab_internal.move
 language sql
 return pgrab_internal.move_to(t.id, t.version, 'signal', p_due_at => pgrab_internal.signal_due(t));
-comment on function pgrab_internal.signal_move(pgrab_internal.task) is
-  'The move of a task whose signal has come.';
+comment on function pgrab_internal.signal_move is 'The move of a task whose signal has come.';
 
 -- A member of pgrab_signal may approve everything; the owner of a task may name a role for its signals.
 create or replace function pgrab_internal.may_signal(p_owner text, p_signal_by text, p_by text)
@@ -22,8 +21,7 @@ returns boolean
 language sql stable
 return p_owner = p_by or pgrab_internal.may_operate(p_by)
   or pgrab_internal.is_member(p_by, p_signal_by) or pgrab_internal.is_member(p_by, 'pgrab_signal');
-comment on function pgrab_internal.may_signal(text, text, text) is
-  'May this role send the signals of a task?';
+comment on function pgrab_internal.may_signal is 'May this role send the signals of a task?';
 
 create or replace function pgrab_internal.signal_check(
   t pgrab_internal.task, p_name text, p_payload jsonb) returns void
@@ -66,8 +64,7 @@ begin
       hint = 'No more are kept.';
   end if;
 end $$;
-comment on function pgrab_internal.signal_check(pgrab_internal.task, text, jsonb) is
-  'Refuses a signal that a task cannot get.';
+comment on function pgrab_internal.signal_check is 'Refuses a signal that a task cannot get.';
 
 -- As control_lock(), with the rights for signals.
 create or replace function pgrab_internal.signal_lock(p_ids bigint[], p_by text)
@@ -83,7 +80,7 @@ begin
     where t.id = i and pgrab_internal.may_signal(t.owner, t.signal_by, p_by))
   having count(*) > 0;
 end $$;
-comment on function pgrab_internal.signal_lock(bigint[], text) is
+comment on function pgrab_internal.signal_lock is
   'Locks the tasks that are sent a signal, in id order; refuses those that do not exist for the caller.';
 
 -- What handlers wait for in their runs, one name for all of them.
@@ -101,7 +98,7 @@ begin
       order by t.id)
     from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id]));
 end $$;
-comment on function pgrab_internal.waits_over(bigint[], jsonb) is
+comment on function pgrab_internal.waits_over is
   'Records what has become of the waits of handlers, for the runs that go on. Returns the moves to make.';
 
 create or replace function pgrab_internal.signal(p_ids bigint[], p_name text, p_payload jsonb, p_by text)
@@ -136,7 +133,7 @@ begin
     || pgrab_internal.waits_over(v_go_on, jsonb_build_object('payload', p_payload)));
   return query select t.* from pgrab.task t where t.id = any (v_new) order by t.id;
 end $$;
-comment on function pgrab_internal.signal(bigint[], text, jsonb, text) is 'pgrab.signal() for a caller.';
+comment on function pgrab_internal.signal is 'pgrab.signal() for a caller.';
 
 create or replace function pgrab.signal(p_tasks anycompatible, p_name text, p_payload jsonb default null)
 returns setof pgrab_internal.task
@@ -165,8 +162,7 @@ begin
   return pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => c_next, p_run_at => c_next,
     p_attempt => 0, p_fires => t.fires + 1, p_settled => false, p_run => c_note);
 end $$;
-comment on function pgrab_internal.wait_over(pgrab_internal.task, text) is
-  'What becomes of a task whose signal has not come in time.';
+comment on function pgrab_internal.wait_over is 'What becomes of a task whose signal has not come in time.';
 
 -- Never early: the database's clock decides.  A task that another session has locked is left to the next
 -- call.
@@ -203,7 +199,7 @@ begin
   select (date_part('epoch', w.until - clock_timestamp()) * 1e6)::bigint into next_us
   from pgrab.wait w where w.until is not null order by w.until limit 1;
 end $$;
-comment on function pgrab_internal.waits_tick(integer) is
+comment on function pgrab_internal.waits_tick is
   'Ends the fires of tasks whose signal, and the runs whose answer, has not come in time, or lets their '
   'handlers go on. Returns how many, and in how many microseconds the next wait is over. Null: none ends.';
 

@@ -9,7 +9,7 @@
 create or replace function pgrab_internal.batch_limit(p_batch bigint) returns text
 language sql immutable
 return 'batch:' || p_batch;
-comment on function pgrab_internal.batch_limit(bigint) is
+comment on function pgrab_internal.batch_limit is
   'The limit under which the members of a batch with max_running are.';
 
 -- The limit is its owner's like any other, so it can be raised while the batch runs.
@@ -23,11 +23,11 @@ begin
   -- somebody else has made a limit of that name; tasks that are under it do not count here
   on conflict (key) do update set max_running = excluded.max_running, owner = excluded.owner;
 end $$;
-comment on function pgrab_internal.batches_begin(bigint[]) is 'Tasks of kind batch were inserted.';
+comment on function pgrab_internal.batches_begin is 'Tasks of kind batch were inserted.';
 
 create or replace function pgrab_internal.batch_refuse(p_batch bigint, p_hint text) returns void
 language sql as $$ select pgrab_internal.refuse('batch', p_batch::text, p_hint) $$;
-comment on function pgrab_internal.batch_refuse(bigint, text) is 'Refuses a member of a batch.';
+comment on function pgrab_internal.batch_refuse is 'Refuses a member of a batch.';
 
 create or replace function pgrab_internal.batches_above(p_id bigint) returns bigint[]
 language plpgsql stable set enable_seqscan = off set jit = off as $$
@@ -39,7 +39,7 @@ begin
       select a.parent_id from up cross join lateral pgrab_internal.parents_of(up.id) a)
     select array_agg(b.task_id) from up join pgrab.batch b on b.task_id = up.id);
 end $$;
-comment on function pgrab_internal.batches_above(bigint) is
+comment on function pgrab_internal.batches_above is
   'The batches among a task and all that it waits for by its links.';
 
 create or replace function pgrab_internal.batches_around(p_batch bigint) returns bigint[]
@@ -52,8 +52,7 @@ begin
       select t.batch from out join pgrab.task t on t.id = out.id where t.batch is not null)
     select array_agg(o.id) from out o);
 end $$;
-comment on function pgrab_internal.batches_around(bigint) is
-  'A batch, the one that it is a member of, and so on.';
+comment on function pgrab_internal.batches_around is 'A batch, the one that it is a member of, and so on.';
 
 -- Costs nothing while the database has no batch, and little for a chain that has none.
 create or replace function pgrab_internal.batch_edge_check(p_chain bigint, p_parent bigint, p_child bigint)
@@ -84,7 +83,7 @@ begin
       'A batch ends when its members have, so neither would ever end.');
   end if;
 end $$;
-comment on function pgrab_internal.batch_edge_check(bigint, bigint, bigint) is
+comment on function pgrab_internal.batch_edge_check is
   'Refuses an edge by which a member would wait for its own batch, or a batch would run again.';
 
 -- The lock, which members share, keeps the batch from being sealed until they are committed.  Whose batch
@@ -113,8 +112,7 @@ begin
   end if;
   insert into pgrab.batch_count (batch, members) values (p_batch, p_members);
 end $$;
-comment on function pgrab_internal.batch_join(bigint, text, bigint) is
-  'Adds members to a batch, or refuses them.';
+comment on function pgrab_internal.batch_join is 'Adds members to a batch, or refuses them.';
 
 -- Members of batches with max_running come under its limit.  What the row says is what the INSERT has made.
 create or replace function pgrab_internal.batch_bound(p_ids bigint[]) returns void
@@ -134,7 +132,7 @@ begin
   from pgrab.limit l
   where t.id = any (p_ids) and l.key = pgrab_internal.batch_limit(t.batch);
 end $$;
-comment on function pgrab_internal.batch_bound(bigint[]) is
+comment on function pgrab_internal.batch_bound is
   'Puts new members under the limit of their batch, if it has one.';
 
 create or replace function pgrab_internal.batch_check(t pgrab_internal.task) returns void
@@ -165,7 +163,7 @@ begin
       'members that are parked; the default) or "failed" (they count as failed).');
   end if;
 end $$;
-comment on function pgrab_internal.batch_check(pgrab_internal.task) is
+comment on function pgrab_internal.batch_check is
   'Refuses a batch, or a member of one, that could never end.';
 
 -- Members are under the limit from their INSERT on, or never.
@@ -182,8 +180,7 @@ begin
   update pgrab.limit l set max_running = (t.args ->> 'max_running')::integer
   where l.key = pgrab_internal.batch_limit(t.id);
 end $$;
-comment on function pgrab_internal.batch_edited(pgrab_internal.task, pgrab_internal.task) is
-  'An edit of max_running changes the limit of a batch.';
+comment on function pgrab_internal.batch_edited is 'An edit of max_running changes the limit of a batch.';
 
 create or replace function pgrab_internal.batch_deleted(o pgrab_internal.task) returns void
 language plpgsql as $$
@@ -199,7 +196,7 @@ begin
         o.id);
   end if;
 end $$;
-comment on function pgrab_internal.batch_deleted(pgrab_internal.task) is
+comment on function pgrab_internal.batch_deleted is
   'A user deletes a task: a batch must have no member left.';
 
 -- ------------------------------------------------------------------------------------------------ how it is
@@ -227,7 +224,7 @@ begin atomic
         count(*) filter (where t.status = 'parked') as parked, max(t.started_at) as begun_at
       from pgrab.task t where t.batch = p_batch) l;
 end;
-comment on function pgrab_internal.batch_figures(bigint) is 'How a batch is.';
+comment on function pgrab_internal.batch_figures is 'How a batch is.';
 
 -- When no member has begun for long, as this batch goes, nobody knows when it will have ended.
 create or replace view pgrab.batches as
@@ -282,7 +279,7 @@ begin atomic
       select case when t.args ->> 'parked' = 'failed' then 0 else f.parked end as left_over) x
   where b.task_id = t.id and t.status = 'waiting';
 end;
-comment on function pgrab_internal.explain_batch(pgrab_internal.task) is 'The gate of a batch''s members.';
+comment on function pgrab_internal.explain_batch is 'The gate of a batch''s members.';
 
 -- -------------------------------------------------------------------------------------------- what people do
 
@@ -303,7 +300,7 @@ begin
   end if;
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
-comment on function pgrab_internal.seal(bigint[], text) is 'pgrab.seal() for a caller.';
+comment on function pgrab_internal.seal is 'pgrab.seal() for a caller.';
 
 create or replace function pgrab.seal(p_tasks anycompatible) returns setof pgrab_internal.task
 language sql as $$ select * from pgrab_tool.on_tasks('seal', pgrab_tool.ids_of(p_tasks)) $$;
@@ -333,8 +330,7 @@ begin
       or m.id = any (p_ids) and not (exists (select from parked)
         and exists (select from pgrab.batch b where b.task_id = m.id)));
 end $$;
-comment on function pgrab_internal.batch_ids(bigint[], boolean, text) is
-  'These tasks, and the members of those that are batches.';
+comment on function pgrab_internal.batch_ids is 'These tasks, and the members of those that are batches.';
 
 -- An INSERT of members that is not committed yet holds the row of its batch: it is waited for, and none joins
 -- until this transaction ends.  What came in the meantime may be a batch, too.  The task's row is locked
@@ -361,7 +357,7 @@ begin
   end loop;
   return v_all;
 end $$;
-comment on function pgrab_internal.batch_close(bigint[], text) is
+comment on function pgrab_internal.batch_close is
   'These tasks, and the members of those that are batches, which get no more of them from now on.';
 
 -- --------------------------------------------------------------------------------------------- how it ends
@@ -374,7 +370,7 @@ begin
     or exists (select from pgrab.task m where m.batch = p_batch and m.due_at is null
       and (not pgrab_internal.ended(m.status) or m.status = 'parked' and p_parked));
 end $$;
-comment on function pgrab_internal.batch_left(bigint, boolean) is
+comment on function pgrab_internal.batch_left is
   'Is a member of a batch left? p_parked: those that are parked count.';
 
 -- The more sealed batches there are, the more seldom each is looked at: a thousand in a second.
@@ -422,7 +418,7 @@ begin
   select (date_part('epoch', b.look_at - clock_timestamp()) * 1e6)::bigint into next_us
   from pgrab.batch b where b.look_at is not null order by b.look_at limit 1;
 end $$;
-comment on function pgrab_internal.batches_tick() is
+comment on function pgrab_internal.batches_tick is
   'Ends sealed batches of which no member is left. Returns how many it looked at, and in how many '
   'microseconds it is time to look again. Null: none is sealed.';
 
@@ -439,4 +435,4 @@ begin
   delete from pgrab.limit l where l.key in (select pgrab_internal.batch_limit(g) from unnest(v_gone) g);
   delete from pgrab.batch_count c where c.batch = any (v_gone);
 end $$;
-comment on function pgrab_internal.batches_leave() is 'Forgets batches whose task has left.';
+comment on function pgrab_internal.batches_leave is 'Forgets batches whose task has left.';

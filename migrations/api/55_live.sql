@@ -39,10 +39,10 @@ begin
   from pgrab.last_run(p_id, 'ran', p_version) r;
   return o;
 end $$;
-comment on function pgrab_internal.output_look(bigint, bigint, boolean, boolean) is
-  'What is known of the output of a run: the one with p_version, or else the current or last one. With p_ask '
-  'it asks for more, if the run is in progress and no earlier request waits. p_visible: the caller may see '
-  'the task.';
+comment on function pgrab_internal.output_look is
+  'What is known of the output of a run: the one with p_version, or else the current or last one. With '
+  'p_ask it asks for more, if the run is in progress and no earlier request waits. p_visible: the caller '
+  'may see the task.';
 
 create or replace function pgrab_tool.output_of(
   p_id bigint, p_version bigint default null, p_ask boolean default true)
@@ -54,10 +54,10 @@ begin atomic
     exists (select from pgrab.task t where t.id = p_id)
     or exists (select from pgrab.last_run(p_id))) l;
 end;
-comment on function pgrab_tool.output_of(bigint, bigint, boolean) is
+comment on function pgrab_tool.output_of is
   'Like pgrab.output(), with all that is known: for programs that follow a run. p_version: which run (null: '
-  'the current or last one); pending: its node has been asked and has not answered yet; total: bytes printed '
-  'by told_at; unbroken: how many bytes at the end of output have no gap in them.';
+  'the current or last one); pending: its node has been asked and has not answered yet; total: bytes '
+  'printed by told_at; unbroken: how many bytes at the end of output have no gap in them.';
 
 create or replace function pgrab.output(p_id bigint) returns text
 language sql

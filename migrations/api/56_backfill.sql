@@ -10,7 +10,7 @@ begin
     message = format('task %s (%s) cannot be backfilled: %s', t.id,
       pgrab_internal.called(t.id, t.name, t.key), p_why);
 end $$;
-comment on function pgrab_internal.backfill_refuse(pgrab_internal.task, text, text) is 'Refuses a backfill.';
+comment on function pgrab_internal.backfill_refuse is 'Refuses a backfill.';
 
 -- What is still to come is left to the schedule.  p_overlap: only what lies in the future is.
 create or replace function pgrab_internal.backfill_fires(
@@ -42,8 +42,7 @@ begin
   end if;
   return v_fires;
 end $$;
-comment on function pgrab_internal.backfill_fires(
-  pgrab_internal.task, timestamptz, timestamptz, boolean) is
+comment on function pgrab_internal.backfill_fires is
   'The fires of a schedule with p_from <= fire < p_until that a backfill makes up for.';
 
 create or replace function pgrab_internal.backfill(p_ids bigint[], p_wish jsonb, p_by text) returns jsonb
@@ -124,7 +123,7 @@ begin
   end if;
   return v_answer;
 end $$;
-comment on function pgrab_internal.backfill(bigint[], jsonb, text) is 'pgrab.backfill() for a caller.';
+comment on function pgrab_internal.backfill is 'pgrab.backfill() for a caller.';
 
 create or replace function pgrab_tool.on_backfill(p_ids bigint[], p_wish jsonb)
 returns table (batch bigint, fires bigint, first_fire timestamptz, last_fire timestamptz)
@@ -134,7 +133,7 @@ begin atomic
   from pgrab_tool.call('backfill', p_ids => p_ids, p_file => p_wish) c cross join jsonb_to_record(c.file) x(
     batch bigint, fires bigint, first_fire timestamptz, last_fire timestamptz);
 end;
-comment on function pgrab_tool.on_backfill(bigint[], jsonb) is 'pgrab.backfill() for a task by its id.';
+comment on function pgrab_tool.on_backfill is 'pgrab.backfill() for a task by its id.';
 
 create or replace function pgrab.backfill(task anycompatible, "from" timestamptz, until timestamptz,
   max_running integer default 1, overlap boolean default false, dry_run boolean default false)

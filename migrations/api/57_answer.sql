@@ -18,7 +18,7 @@ language sql volatile as $$
       || decode(repeat('00', 32), 'hex') as key) k
     cross join (values (1, 54), (2, 92)) p(n, pad) cross join generate_series(0, 63) i(i)
 $$;
-comment on function pgrab_internal.answer_key_make() is 'A new key for the tokens of callbacks.';
+comment on function pgrab_internal.answer_key_make is 'A new key for the tokens of callbacks.';
 insert into pgrab_internal.key (name, value)
 values ('answer', pgrab_internal.answer_key_make()) on conflict do nothing;
 
@@ -27,8 +27,7 @@ create or replace function pgrab_internal.answer_mac(
 language sql immutable
 return sha256(decode(right(p_key, 128), 'hex') || sha256(decode(left(p_key, 128), 'hex')
   || 'answer'::bytea || int8send(p_id) || int8send(p_version) || int8send(p_incarnation)));
-comment on function pgrab_internal.answer_mac(text, bigint, bigint, bigint) is
-  'HMAC-SHA-256 of a run, all of fixed length.';
+comment on function pgrab_internal.answer_mac is 'HMAC-SHA-256 of a run, all of fixed length.';
 
 -- Serves: run_columns.inc.
 create or replace function pgrab_internal.answer_token(p_id bigint, p_version bigint, p_incarnation bigint)
@@ -38,7 +37,7 @@ language sql stable as $$
     || encode(pgrab_internal.answer_mac(k.value, p_id, p_version, p_incarnation), 'hex')
   from pgrab_internal.key k where k.name = 'answer'
 $$;
-comment on function pgrab_internal.answer_token(bigint, bigint, bigint) is
+comment on function pgrab_internal.answer_token is
   'The token with which the receiver of a request answers: the run, and its keyed hash.';
 
 create type pgrab_internal.answer_run as (version bigint, incarnation bigint, before boolean);
@@ -66,7 +65,7 @@ begin
   end if;
   return r;
 end $$;
-comment on function pgrab_internal.answer_check(bigint, text) is
+comment on function pgrab_internal.answer_check is
   'The run that a token of a task is for; refuses a token that is not one.';
 
 create or replace function pgrab_internal.answer_forged(p_id bigint) returns void
@@ -76,7 +75,7 @@ begin
     message = format('this is no token for an answer to task %s', p_id),
     hint = 'It is the end of the address in the header Pgrab-Callback of the request.';
 end $$;
-comment on function pgrab_internal.answer_forged(bigint) is 'Refuses a token.';
+comment on function pgrab_internal.answer_forged is 'Refuses a token.';
 
 create or replace function pgrab_internal.answer_refuse(p_key text, p_value jsonb, p_hint text) returns void
 language plpgsql as $$
@@ -84,7 +83,7 @@ begin
   raise exception using errcode = '22023', hint = p_hint,
     message = format('%s of an answer cannot be %s', p_key, coalesce(left(p_value::text, 100), 'missing'));
 end $$;
-comment on function pgrab_internal.answer_refuse(text, jsonb, text) is 'Refuses a part of an answer.';
+comment on function pgrab_internal.answer_refuse is 'Refuses a part of an answer.';
 
 create or replace function pgrab_internal.answer_valid(p_answer jsonb) returns void
 language plpgsql as $$
@@ -115,13 +114,13 @@ begin
     perform pgrab_internal.answer_refuse('text', p_answer -> 'text', 'It is a string.');
   end if;
 end $$;
-comment on function pgrab_internal.answer_valid(jsonb) is 'Refuses what is no answer and no beat.';
+comment on function pgrab_internal.answer_valid is 'Refuses what is no answer and no beat.';
 
 create or replace function pgrab_internal.answer_text(p_value jsonb) returns text
 language sql immutable
 return regexp_replace(case when jsonb_typeof(p_value) <> 'null' then p_value #>> '{}' end,
   '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]', '?', 'g');
-comment on function pgrab_internal.answer_text(jsonb) is
+comment on function pgrab_internal.answer_text is
   'The output of an answer: a string as it is, anything else as JSON.';
 
 -- The time since the start is given because the plain finish takes it from here.  The output is cut as that
@@ -142,7 +141,7 @@ begin
     array[p_outcome], array[null]::integer[], array[p_output], array[c_cut], array[p_error],
     null, null)::pgrab_internal.outcomes, t.node_id, pgrab_internal.node_of(t.node_id));
 end $$;
-comment on function pgrab_internal.answer_end(pgrab_internal.task, text, text, text) is
+comment on function pgrab_internal.answer_end is
   'Ends the run of a task with its answer. The caller has locked its row.';
 
 create or replace function pgrab_internal.answer_late(p_id bigint) returns void
@@ -152,7 +151,7 @@ begin
     hint = 'It was answered, timed out, or was cancelled; or its node died before it had recorded that the '
       'request was accepted, and it is tried again with another token. Nothing has changed.';
 end $$;
-comment on function pgrab_internal.answer_late(bigint) is 'Refuses an answer to a run that is over.';
+comment on function pgrab_internal.answer_late is 'Refuses an answer to a run that is over.';
 
 create or replace function pgrab_internal.resolve(p_id bigint, p_token text, p_answer jsonb, p_by text)
 returns text
@@ -199,7 +198,7 @@ begin
     pgrab_internal.answer_text(p_answer -> 'output'));
   return v_moved[1].outcome;
 end $$;
-comment on function pgrab_internal.resolve(bigint, text, jsonb, text) is 'pgrab.resolve() for a caller.';
+comment on function pgrab_internal.resolve is 'pgrab.resolve() for a caller.';
 
 create or replace function pgrab.resolve(p_task bigint, p_token text, p_answer jsonb) returns text
 language sql
@@ -249,6 +248,6 @@ begin
   end loop;
   return v_over;
 end $$;
-comment on function pgrab_internal.answers_over(bigint[], timestamptz) is
+comment on function pgrab_internal.answers_over is
   'Ends the runs of these tasks whose answer has not come in time; the caller has locked them. Returns how '
   'many.';

@@ -17,7 +17,7 @@ begin
     message = format('the template of an alert cannot be %s', quote_literal(left(p_value, 200))),
     hint = p_hint;
 end $$;
-comment on function pgrab_internal.template_refuse(text, text) is 'Refuses a template.';
+comment on function pgrab_internal.template_refuse is 'Refuses a template.';
 
 -- Columns that a template leaves out have their defaults.
 create or replace function pgrab_internal.template_check(p_template jsonb, p_owner text) returns void
@@ -50,8 +50,7 @@ begin
   perform pgrab_internal.limit_check(p_template ->> 'limit_key', p_owner);
   perform pgrab_internal.kind_refuse(p_owner, coalesce(p_template ->> 'kind', 'sql'));
 end $$;
-comment on function pgrab_internal.template_check(jsonb, text) is
-  'Refuses a template from which no task could be made.';
+comment on function pgrab_internal.template_check is 'Refuses a template from which no task could be made.';
 
 -- Operators' alerts are told of everybody's tasks; a limit for each role keeps the list short.
 create or replace function pgrab_internal.alert_changed() returns trigger
@@ -70,7 +69,7 @@ begin
   perform pgrab_internal.template_check(new.template - 'events', new.set_by);
   return new;
 end $$;
-comment on function pgrab_internal.alert_changed() is
+comment on function pgrab_internal.alert_changed is
   'Checks an alert: its template, its patterns, and how many its role has.';
 create or replace function pgrab_tool.alert_set_by() returns trigger
 language plpgsql as $$
@@ -80,7 +79,7 @@ begin
     else current_user end;
   return new;
 end $$;
-comment on function pgrab_tool.alert_set_by() is
+comment on function pgrab_tool.alert_set_by is
   'Trigger: the tasks that an alert inserts belong to the role that last wrote its template.';
 create or replace trigger alert_05_set_by before insert or update on pgrab.alert
   for each row execute function pgrab_tool.alert_set_by();
@@ -111,8 +110,7 @@ return case p_event
     coalesce(t.last_error, t.last_outcome)) end
   else format('%s %s: %s', p_called, replace(coalesce(t.last_outcome, 'failed'), '_', ' '),
     coalesce(t.last_error, 'no reason given')) end;
-comment on function pgrab_internal.alert_text(text, text, pgrab_internal.task, pgrab_internal.incident) is
-  'One line that says what has happened.';
+comment on function pgrab_internal.alert_text is 'One line that says what has happened.';
 
 -- All are strings, so that they fit anywhere.  What is no task has the same facts as one, so that one
 -- template suits all.
@@ -127,8 +125,7 @@ begin atomic
     ('finished_at', null), ('node', null), ('database', current_database()), ('text', null),
     ('error', null)) f(key, value);
 end;
-comment on function pgrab_internal.facts(text, text, text, jsonb) is
-  'What an alert says, as strings: of a task, a limit or a node.';
+comment on function pgrab_internal.facts is 'What an alert says, as strings: of a task, a limit or a node.';
 
 create or replace function pgrab_internal.alert_facts(
   p_event text, t pgrab_internal.task, i pgrab_internal.incident, p_node text)
@@ -145,8 +142,7 @@ begin atomic
       else jsonb_build_object('traceparent', t.traceparent) end
   from (select pgrab_internal.called(t.id, t.name, t.key) as name) c;
 end;
-comment on function pgrab_internal.alert_facts(text, pgrab_internal.task, pgrab_internal.incident, text) is
-  'What is known of an incident, as strings.';
+comment on function pgrab_internal.alert_facts is 'What is known of an incident, as strings.';
 
 -- Replaces {{name}} in any text of args, but never in a command: what a task has printed must not be
 -- executed.  A text of a megabyte may name a fact 100000 times: args would be refused if they were longer.
@@ -175,7 +171,7 @@ begin
   end if;
   return v_text::jsonb;
 end $$;
-comment on function pgrab_internal.alert_fill(jsonb, jsonb) is 'Puts the facts where a template names them.';
+comment on function pgrab_internal.alert_fill is 'Puts the facts where a template names them.';
 
 -- Adds the facts where the kind has a place for them that the template has not filled.
 create or replace function pgrab_internal.alert_args(p_kind text, p_args jsonb, p_facts jsonb) returns jsonb
@@ -196,8 +192,7 @@ begin atomic
     else a.filled end
   from (select pgrab_internal.alert_fill(p_args, p_facts) as filled) a;
 end;
-comment on function pgrab_internal.alert_args(text, jsonb, jsonb) is
-  'The args of the task that reports an incident.';
+comment on function pgrab_internal.alert_args is 'The args of the task that reports an incident.';
 
 create or replace function pgrab_internal.alert_insert(p_template jsonb, p_owner text, p_facts jsonb)
 returns void
@@ -215,7 +210,7 @@ begin
     'from jsonb_populate_record(null::pgrab_internal.task, $1)', v_columns, v_columns) using v_task, p_owner;
   perform pgrab_internal.call_end(v_before);
 end $$;
-comment on function pgrab_internal.alert_insert(jsonb, text, jsonb) is
+comment on function pgrab_internal.alert_insert is
   'Inserts the task that reports an incident; it belongs to the role that set the alert.';
 
 -- ---------------------------------------------------------------------------------------- what is to be told
@@ -237,8 +232,7 @@ begin
   perform pg_notify('pgrab', 'alerts');
   return true;
 end $$;
-comment on function pgrab_internal.notice_add(
-  text, pgrab_internal.task, pgrab_internal.incident, text) is
+comment on function pgrab_internal.notice_add is
   'Writes down an event of a task that people are to be told of.';
 
 -- A task that has left is known only from its history; p_at: when its last run ended.
@@ -261,7 +255,7 @@ begin
   end if;
   return t;
 end $$;
-comment on function pgrab_internal.alert_task(bigint, timestamptz) is 'A task as it is, or as it ended.';
+comment on function pgrab_internal.alert_task is 'A task as it is, or as it ended.';
 
 -- Serves: move_follow().  The size of an empty table is 0, however many dead rows an old snapshot would make
 -- a query read; else each task is looked for by its key.  p_outcomes: which ones there are.  A plain one-shot
@@ -314,7 +308,7 @@ begin
         'key', t.key, 'source', t.source), null, null));
   end if;
 end $$;
-comment on function pgrab_internal.alert(pgrab_internal.moved[], text[], text) is
+comment on function pgrab_internal.alert is
   'Begins or prolongs the incidents of tasks whose fire has failed for good with one of these runs, ends '
   'those of tasks that have succeeded, and writes down what people are to be told.';
 
@@ -335,8 +329,7 @@ begin
   perform pgrab_internal.notice_add('missed', t, (t.id, 'missed', p_fire, 0, null)::pgrab_internal.incident,
     null);
 end $$;
-comment on function pgrab_internal.missed(pgrab_internal.task, timestamptz, text) is
-  'Records that fires of a task were missed, once an hour.';
+comment on function pgrab_internal.missed is 'Records that fires of a task were missed, once an hour.';
 
 -- Serves: tell.sql.
 create or replace function pgrab_internal.overdue_tick() returns bigint
@@ -359,7 +352,7 @@ begin
   from found f join pgrab.task t on t.id = any (array[f.task_id]);
   return v_found;
 end $$;
-comment on function pgrab_internal.overdue_tick() is
+comment on function pgrab_internal.overdue_tick is
   'Once a minute, on one node: tasks that have not succeeded within their expect_within, each once.';
 
 -- What it waits for is told as its error.
@@ -382,7 +375,7 @@ begin
   where t.id is not null and exists (select from pgrab_internal.alerts_for('waiting', v_facts, null, null));
   return found;
 end $$;
-comment on function pgrab_internal.waiting_notice(bigint, text, timestamptz, interval) is
+comment on function pgrab_internal.waiting_notice is
   'Writes down that a task waits for long, if an alert with that `after` is for it.';
 
 -- Shorter times first, so that a wait that has been long for all of them is told of by all.  Of many it goes
@@ -428,7 +421,7 @@ begin
   end loop;
   return v_sum;
 end $$;
-comment on function pgrab_internal.waiting_tick() is
+comment on function pgrab_internal.waiting_tick is
   'Once a minute, on one node: tasks that have waited for longer than some alert permits, once for each '
   '`after`.';
 
@@ -440,7 +433,7 @@ returns boolean
 language sql stable
 return coalesce(p_owner = p_facts ->> 'owner', true) and coalesce(p_source = p_facts ->> 'source', true)
   and coalesce(coalesce(nullif(p_facts ->> 'name', ''), p_facts ->> 'key') like p_like, true);
-comment on function pgrab_internal.alert_covers(text, text, text, jsonb) is
+comment on function pgrab_internal.alert_covers is
   'Is this task one of those that an alert is for, if its role may hear of it?';
 
 -- In the order of their names, so that p_after says how far one has come; a task's own template is first.
@@ -462,7 +455,7 @@ begin atomic
         and (a.set_by = p_facts ->> 'owner' or pgrab_internal.may_operate(a.set_by)) end
   order by a.name);
 end;
-comment on function pgrab_internal.alerts_for(text, jsonb, jsonb, text) is
+comment on function pgrab_internal.alerts_for is
   'The templates that apply to an event, behind the alert p_after.';
 
 -- What is no fault of the template is tried again: then true is returned, and nothing was inserted.
@@ -490,7 +483,7 @@ exception
     raise warning 'an alert for % could not be inserted: %', p_facts ->> 'task', sqlerrm;
     return false;
 end $$;
-comment on function pgrab_internal.alert_try(jsonb, text, jsonb, bigint, bigint) is
+comment on function pgrab_internal.alert_try is
   'Inserts the task of one alert. True: not now, because something was locked, or a quota is full.';
 
 -- The caller has the row locked.  Between its slices a notice lets the others go first; the wait after a lock
@@ -525,7 +518,7 @@ begin
     update pgrab_internal.notice x set after = n.after, next_at = clock_timestamp() where x.id = p_id;
   end if;
 end $$;
-comment on function pgrab_internal.notice_tell(bigint) is
+comment on function pgrab_internal.notice_tell is
   'Inserts the next alerts of a notice: at most 20, for 200 ms.';
 
 -- Serves: tell.sql.  left_over: notices are left, so ask again; at once if some were told now.
@@ -546,5 +539,5 @@ begin
   end loop;
   left_over := exists (select from pgrab_internal.notice);
 end $$;
-comment on function pgrab_internal.notices_tell() is
+comment on function pgrab_internal.notices_tell is
   'Inserts the tasks that tell people of what has happened, for 200 ms.';

@@ -21,7 +21,7 @@ begin
     perform pg_notify('pgrab', 'alerts');
   end if;
 end $$;
-comment on function pgrab_internal.node_notice(text, bigint, timestamptz, text) is
+comment on function pgrab_internal.node_notice is
   'Writes down an event of a node that operators are to be told of.';
 
 -- Serves: declare_dead.sql, node_leave.sql.
@@ -34,7 +34,7 @@ begin
     perform pgrab_internal.node_notice('node_down', p_node_id, p_heard_at, p_why);
   end if;
 end $$;
-comment on function pgrab_internal.node_died(bigint, timestamptz, text) is
+comment on function pgrab_internal.node_died is
   'Reports a node that its keeper or another node has marked down; once, until it is back.';
 
 -- Serves: node_register.sql.  A row that another session has locked stays until the next upkeep.
@@ -51,7 +51,7 @@ begin
     perform pgrab_internal.node_notice('node_up', p_node_id, v_since, null);
   end if;
 end $$;
-comment on function pgrab_internal.node_back(bigint) is
+comment on function pgrab_internal.node_back is
   'Ends the incident of a node that has registered again, if it had died.';
 
 -- Serves: pgrab.upkeep().
@@ -62,5 +62,5 @@ language sql as $$
   delete from pgrab.node_incident i
   where not exists (select from pgrab.registration r where r.id = i.node_id)
 $$;
-comment on function pgrab_internal.node_incidents_end() is
+comment on function pgrab_internal.node_incidents_end is
   'Ends the incidents of nodes that are back, and deletes those of nodes that have been removed.';

@@ -11,8 +11,7 @@ begin
   perform pgrab_internal.notice_add('slow', t,
     (t.id, 'slow', t.started_at, 0, null)::pgrab_internal.incident, p_node);
 end $$;
-comment on function pgrab_internal.slow_notice(pgrab_internal.task, text) is
-  'Writes down that a run takes longer than usual.';
+comment on function pgrab_internal.slow_notice is 'Writes down that a run takes longer than usual.';
 
 -- Serves: tell.sql.
 create or replace function pgrab_internal.slow_tick() returns bigint
@@ -50,6 +49,6 @@ begin
       limit c_most)
     select count(pgrab_internal.slow_notice(s.t, pgrab_internal.node_of((s.t).node_id))) from slow s);
 end $$;
-comment on function pgrab_internal.slow_tick() is
-  'Every few seconds, on one node: writes down what has become slow, each once, or is late, no task twice in '
-  'an hour. Returns how many have become slow.';
+comment on function pgrab_internal.slow_tick is
+  'Every few seconds, on one node: writes down what has become slow, each once, or is late, no task twice '
+  'in an hour. Returns how many have become slow.';

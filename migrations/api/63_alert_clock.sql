@@ -16,7 +16,7 @@ exception when invalid_parameter_value then
     message = format('alert %s cannot be set: %s', quote_literal(new.name), sqlerrm),
     hint = 'schedule says when alive or digest is told: as for a task, ''0 8 * * *'' or @every 1m.';
 end $$;
-comment on function pgrab_internal.alert_planned() is 'Plans when an alert by the clock is told next.';
+comment on function pgrab_internal.alert_planned is 'Plans when an alert by the clock is told next.';
 create or replace trigger alert_20_planned
   before insert or update of schedule, timezone, enabled on pgrab.alert
   for each row execute function pgrab_internal.alert_planned();
@@ -64,7 +64,7 @@ begin atomic
         case l.times when 1 then 'once' else l.times || ' times' end, pgrab_internal.brief(l.why, 200)) end,
       E'\n' order by l.no) from line l where l.no <= 51)));
 end;
-comment on function pgrab_internal.digest_facts(text, timestamptz) is
+comment on function pgrab_internal.digest_facts is
   'What a digest says: `text` how much, `error` a line for each task, 50 at most.';
 
 -- Serves: waits.sql.  One that no node could tell in time is told once.
@@ -103,5 +103,5 @@ begin
   end if;
   next_us := (select extract(epoch from min(x.next_at) - clock_timestamp()) * 1e6 from pgrab.alert x);
 end $$;
-comment on function pgrab_internal.clock_tick() is
+comment on function pgrab_internal.clock_tick is
   'Writes down what alerts by the clock say whose time has come. next_us: when the next one''s comes.';

@@ -14,7 +14,7 @@
 create or replace function pgrab_internal.apply_called(p_task jsonb) returns text
 language sql immutable
 return coalesce('task ' || quote_literal(p_task ->> 'key'), left(p_task::text, 100));
-comment on function pgrab_internal.apply_called(jsonb) is 'What to call a task of a file in messages.';
+comment on function pgrab_internal.apply_called is 'What to call a task of a file in messages.';
 
 create or replace function pgrab_internal.apply_refuse(p_task jsonb, p_what text, p_hint text) returns void
 language plpgsql as $$
@@ -22,7 +22,7 @@ begin
   raise exception using errcode = '22023', hint = p_hint,
     message = pgrab_internal.apply_called(p_task) || ': ' || p_what;
 end $$;
-comment on function pgrab_internal.apply_refuse(jsonb, text, text) is 'Refuses a task of a file.';
+comment on function pgrab_internal.apply_refuse is 'Refuses a task of a file.';
 
 create or replace function pgrab_internal.apply_check(p_task jsonb) returns void
 language plpgsql as $$
@@ -40,7 +40,7 @@ begin
       'Give columns of pgrab.task that users can write, and parents.');
   end if;
 end $$;
-comment on function pgrab_internal.apply_check(jsonb) is 'Refuses a task of a file that is malformed.';
+comment on function pgrab_internal.apply_check is 'Refuses a task of a file that is malformed.';
 
 create or replace function pgrab_internal.apply_task(p_task jsonb, p_source text, p_by text) returns void
 language plpgsql as $$
@@ -94,7 +94,7 @@ begin
   on conflict (parent_id, child_id) do update set run_if = excluded.run_if
   where edge.run_if <> excluded.run_if;
 end $$;
-comment on function pgrab_internal.apply_task(jsonb, text, text) is 'Makes one task what the file says.';
+comment on function pgrab_internal.apply_task is 'Makes one task what the file says.';
 
 -- A child of a task that is refused is not spoken of.
 create or replace function pgrab_internal.apply_faults(p_tasks jsonb, p_source text, p_by text)
@@ -124,7 +124,7 @@ begin
     end;
   end loop;
 end $$;
-comment on function pgrab_internal.apply_faults(jsonb, text, text) is
+comment on function pgrab_internal.apply_faults is
   'Applies the tasks of a file one by one; what is wrong with those that are refused.';
 
 -- One task that is refused is the error; of several each has a notice.
@@ -155,7 +155,7 @@ exception when data_exception or integrity_constraint_violation or insufficient_
   end loop;
   raise;
 end $$;
-comment on function pgrab_internal.apply_tasks(jsonb, text, text) is
+comment on function pgrab_internal.apply_tasks is
   'Makes the tasks what the file says, or says all that is wrong with it.';
 
 -- What is another's is left alone.  Quotas are operators' business, in whatever file they stand.  Days that
@@ -226,14 +226,14 @@ begin
         excluded.task_like, excluded.source, excluded.owner, excluded.action, excluded.note)
     and (c_all or b.set_by = p_by);
 end $$;
-comment on function pgrab_internal.apply_lists(jsonb, text) is
+comment on function pgrab_internal.apply_lists is
   'Makes the limits, quotas, calendars and blackouts what the file says.';
 
 create or replace function pgrab_internal.is_of_batch(p_batch bigint, p_chain bigint) returns boolean
 language sql stable
 return p_batch is not null or exists (
   select from pgrab.task m where m.chain = p_chain and m.batch is not null);
-comment on function pgrab_internal.is_of_batch(bigint, bigint) is
+comment on function pgrab_internal.is_of_batch is
   'Is a task a member of a batch, or in a chain with one? Then no file has it: it is there for that batch.';
 
 create or replace function pgrab_internal.apply(p_file jsonb, p_source text, p_prune boolean, p_by text)
@@ -263,7 +263,7 @@ begin
   end if;
   return jsonb_array_length(c_tasks);
 end $$;
-comment on function pgrab_internal.apply(jsonb, text, boolean, text) is 'pgrab.apply() for a caller.';
+comment on function pgrab_internal.apply is 'pgrab.apply() for a caller.';
 
 create or replace function pgrab.apply(
   p_file jsonb, p_source text default null, p_prune boolean default false)
@@ -288,8 +288,7 @@ return jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.
       from (select a.parent_id, row_number() over (order by a.parent_id <> t.parent_id, a.parent_id) as n
         from pgrab_internal.parents_of(t.id) a) p join pgrab.task x on x.id = p.parent_id)))
   || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[]);
-comment on function pgrab_internal.export_task(pgrab_internal.task) is
-  'A task as a member of a file for pgrab.apply().';
+comment on function pgrab_internal.export_task is 'A task as a member of a file for pgrab.apply().';
 
 create or replace function pgrab.export(p_source text default null) returns jsonb
 language sql stable

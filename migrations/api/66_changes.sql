@@ -14,7 +14,7 @@ return case when p_task ~ '^-?[0-9]{1,18}$' or exists (select from pgrab.task t 
       select r.task_id, r.finished_at from pgrab.run r
       where (r.key = p_task or r.name = p_task) and r.ended is not null) d
     order by d.at desc limit 1), pgrab_tool.id_of(p_task)) end;
-comment on function pgrab_tool.defined_id(text) is
+comment on function pgrab_tool.defined_id is
   'Like pgrab_tool.id_of(), but also finds deleted tasks, as long as pgrab.definition knows them.';
 
 -- The functions on tasks take any of these, so that each of them is one; PostgreSQL takes a literal for text.
@@ -38,7 +38,7 @@ begin
   raise exception using errcode = '22023', message = format('a value of type %s is no task', c_type),
     hint = 'Give the id, the key or the name of a task, or an array of them.';
 end $$;
-comment on function pgrab_tool.ids_of(anycompatible, boolean) is
+comment on function pgrab_tool.ids_of is
   'The ids of tasks that are given by an id, a key or a name (see pgrab_tool.id_of()), or by an array of '
   'these; with p_gone, deleted ones, too.';
 

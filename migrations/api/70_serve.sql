@@ -17,14 +17,13 @@ begin
       hint = 'Give columns of pgrab.task that users can write, and parents.';
   end if;
 end $$;
-comment on function pgrab_tool.members_check(jsonb) is
-  'Refuses members of a task that are not columns of it.';
+comment on function pgrab_tool.members_check is 'Refuses members of a task that are not columns of it.';
 
 -- Parsed (begin atomic), because callers of add() and edit() have no right to the schema of the type.
 create or replace function pgrab_tool.as_task(p_task jsonb) returns pgrab_internal.task
 language sql stable
 return jsonb_populate_record(null::pgrab_internal.task, p_task);
-comment on function pgrab_tool.as_task(jsonb) is 'A JSON object of columns of pgrab.task as a row.';
+comment on function pgrab_tool.as_task is 'A JSON object of columns of pgrab.task as a row.';
 
 create or replace function pgrab.add(p_task jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -58,8 +57,7 @@ language sql stable
 return case when pgrab_internal.traceparent_fine(p_traceparent) and jsonb_typeof(p_task) = 'object'
     and not p_task ? 'traceparent' and p_task ->> 'schedule' is null
   then p_task || jsonb_build_object('traceparent', p_traceparent) else p_task end;
-comment on function pgrab_tool.traced(jsonb, text) is
-  'A task for add(), in the trace of the request that asks for it.';
+comment on function pgrab_tool.traced is 'A task for add(), in the trace of the request that asks for it.';
 
 create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
@@ -90,8 +88,7 @@ language sql immutable parallel safe
 return greatest(
   ceil(p_per_second * p_seconds / 0.8 + p_due * p_seconds / p_within)::bigint, p_running,
   case when p_due > 0 then 1 else 0 end);
-comment on function pgrab_internal.scale_workers(bigint, bigint, float8, float8, float8) is
-  'How many workers, or slots of a pool, a load needs.';
+comment on function pgrab_internal.scale_workers is 'How many workers, or slots of a pool, a load needs.';
 
 -- Of pools that overlap each counts what it could run, but not what needs none of its labels: that would
 -- start nodes of a costly pool for work that any node can do.
@@ -101,7 +98,7 @@ returns boolean
 language sql immutable parallel safe
 return (p_kinds is null or p_kind = any (p_kinds)) and (p_labels is null
   or p_labels @> p_require and (p_labels = '{}' or p_require <> '{}'));
-comment on function pgrab_internal.scale_counts(text, jsonb, text[], jsonb) is
+comment on function pgrab_internal.scale_counts is
   'Is a task of this kind and require one for a pool of nodes with these kinds and labels? Null: of any.';
 
 -- Looks at the last 2000 runs at most, of the last ten minutes.
@@ -130,7 +127,7 @@ begin atomic
     p_kinds, p_labels)
   group by r.kind;
 end;
-comment on function pgrab_internal.scale_runs(text[], jsonb) is
+comment on function pgrab_internal.scale_runs is
   'How many runs have ended per second lately, and how long they took; and the same times their slots.';
 
 create or replace function pgrab_internal.scale_crews(
@@ -145,16 +142,16 @@ begin atomic
     and (p_labels is null or n.labels @> p_labels)
   group by c.key;
 end;
-comment on function pgrab_internal.scale_crews(text[], jsonb) is
-  'The workers (crew ""), http and the pools of handlers of the nodes that are up: how many slots they have, '
-  'all together and on a node that has any.';
+comment on function pgrab_internal.scale_crews is
+  'The workers (crew ""), http and the pools of handlers of the nodes that are up: how many slots they '
+  'have, all together and on a node that has any.';
 
 create or replace function pgrab_internal.crew_for(p_kind text) returns text
 language sql stable
 return coalesce((select min(p.name) from pgrab.pool p join pgrab.node n on n.id = p.node_id
     where n.live and p.kinds ? p_kind),
   (select max(pgrab_internal.crew_of(n, p_kind)) from pgrab.node n where n.live), '');
-comment on function pgrab_internal.crew_for(text) is
+comment on function pgrab_internal.crew_for is
   'Who carries out a kind on the nodes that are up: the workers (""), http, or a pool of handlers.';
 
 -- Of what is due soon the most slots that one takes count.  Looks at twenty tasks at most of each lane and
@@ -193,7 +190,7 @@ begin atomic
         greatest(extract(epoch from p_within), 1)::float8)),
         k.due, k.running, k.oldest, k.runs, k.took, k.per_second) l;
 end;
-comment on function pgrab_internal.scale_load(interval, text[], jsonb) is
+comment on function pgrab_internal.scale_load is
   'What the workers (crew ""), http and each pool of handlers have to do, and how many slots that wants.';
 
 -- A pool that has no slot on any node, because its processes do not come up, wants one node.
@@ -235,7 +232,7 @@ begin
     select jsonb_object_agg(split_part(i, '=', 1), substr(i, strpos(i, '=') + 1))
     from unnest(c_items) i), '{}') end;
 end $$;
-comment on function pgrab_tool.labels_of(text) is
+comment on function pgrab_tool.labels_of is
   'Labels as in the settings of a node, zone=eu,disk=ssd, as JSON; none is {}.';
 
 create or replace function pgrab.token_add(p_name text, p_role text default current_user,

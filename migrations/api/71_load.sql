@@ -25,9 +25,8 @@ begin atomic
   from level l join (select unnest(p_buckets) as at) b on b.at = date_bin(p_bucket, l.at, p_buckets[1])
   order by l.crew, b.at, l.at_once desc, l.at;
 end;
-comment on function pgrab_internal.load_at_once(
-  text[], timestamptz[], timestamptz[], bigint[], timestamptz[], interval)
-  is 'Of each bucket of time, by crew: when most slots are in use, and how many. p_times: how many each run '
+comment on function pgrab_internal.load_at_once is
+  'Of each bucket of time, by crew: when most slots are in use, and how many. p_times: how many each run '
   'takes (null: one).';
 
 -- Our sessions (db/pg_session.c) do without joins of many rows with many.
@@ -78,8 +77,7 @@ begin atomic
         group by 1 order by 2 desc, 1 limit 5) n) t
   order by 1, 2;
 end;
-comment on function pgrab_internal.load_buckets(interval, interval, integer) is
-  'pgrab.load(), of buckets that were checked.';
+comment on function pgrab_internal.load_buckets is 'pgrab.load(), of buckets that were checked.';
 
 create or replace function pgrab_internal.load_bucket(p_horizon interval, p_bucket interval) returns interval
 language plpgsql immutable as $$
@@ -92,7 +90,7 @@ begin
   end if;
   return p_bucket;
 end $$;
-comment on function pgrab_internal.load_bucket(interval, interval) is 'The bucket, or a refusal.';
+comment on function pgrab_internal.load_bucket is 'The bucket, or a refusal.';
 
 create or replace function pgrab.load(
   p_horizon interval default '1 day', p_bucket interval default '1 hour', p_limit integer default 100000)

@@ -7,7 +7,7 @@ language sql immutable parallel safe
 return case when p_cron[1] >= 16 then p_fire + make_interval(secs => p_cron[2]
     * greatest(ceil(extract(epoch from p_at - p_fire) / p_cron[2]) - 1, 0)::double precision)
   else greatest(p_fire, p_at - interval '1 us') end;
-comment on function pgrab_internal.fire_before(bigint[], timestamptz, timestamptz) is
+comment on function pgrab_internal.fire_before is
   'An instant after which the next fire is the first one from p_at on.';
 
 -- A cron expression is reduced to the first fire of each hour that matches.
@@ -41,7 +41,7 @@ begin
     fires := c_full;
   end loop;
 end $$;
-comment on function pgrab_internal.fires_hourly(text, text, timestamptz, timestamptz, text, text) is
+comment on function pgrab_internal.fires_hourly is
   'Of each hour in which a schedule fires, the first fire and how many there are. p_fire: one of its fires.';
 
 create or replace function pgrab_internal.month_one(t pgrab_internal.task, p_until timestamptz)
@@ -58,7 +58,7 @@ begin atomic
   limit t.max_runs - t.fires
     - case when pgrab_internal.under_way(t.status, t.incarnation) then 0 else 1 end);
 end;
-comment on function pgrab_internal.month_one(pgrab_internal.task, timestamptz) is
+comment on function pgrab_internal.month_one is
   'The coming fires of one task: of each hour the first, and how many there are.';
 
 -- Tasks that fire together, because they have the same schedule and limit, are worked out once.  Were all
@@ -92,7 +92,7 @@ begin atomic
   group by x.alone, x.late, x.schedule, x.timezone, x.calendar, x.on_closed, x.kind, x.slots, x.seconds,
     x.limited, x.may;
 end;
-comment on function pgrab_internal.month_tasks(timestamptz, integer, integer) is
+comment on function pgrab_internal.month_tasks is
   'What is due until then: one task for all that fire with it and take as long, how many these are, the '
   'first 60 characters of the names of p_names, and on which limit they can clash and how many may run, of '
   'the 20 limits with the most tasks.';
@@ -105,7 +105,7 @@ return case when p_days <= 2 then greatest(p_days, 1) else (
   from pgrab_internal.month_tasks(statement_timestamp() + interval '1 day', p_limit / 4, 1) m
     cross join lateral pgrab_internal.month_one(m.t, statement_timestamp() + interval '1 day') f)
   end::integer;
-comment on function pgrab_internal.month_days(integer, integer) is
+comment on function pgrab_internal.month_days is
   'Of how many days the fires can be told, if of each schedule each hour counts once.';
 
 create or replace function pgrab_internal.month_runs(
@@ -126,9 +126,9 @@ begin atomic
     f.times, f.limited, f.may, f.slots
   from fire f join crew c on c.kind = f.kind;
 end;
-comment on function pgrab_internal.month_runs(timestamptz, integer, integer) is
-  'The first run of each schedule in each hour until then, for how many tasks it stands, how many fires that '
-  'hour has, on which limit they can clash, and how many slots each takes.';
+comment on function pgrab_internal.month_runs is
+  'The first run of each schedule in each hour until then, for how many tasks it stands, how many fires '
+  'that hour has, on which limit they can clash, and how many slots each takes.';
 
 -- Our sessions (db/pg_session.c) do without joins of many rows with many.
 create or replace function pgrab.month(

@@ -25,7 +25,7 @@ begin atomic
     cross join lateral (select pgrab_internal.crew_for(h.kind) as crew offset 0) c
   where h.until > statement_timestamp();
 end;
-comment on function pgrab_internal.congestion_runs(timestamptz, integer) is
+comment on function pgrab_internal.congestion_runs is
   'The coming runs, and those in progress: how many slots they take, and from when until when. names: null: '
   'it runs already.';
 
@@ -65,9 +65,9 @@ begin atomic
     b.before + b.came - b.gone
   from both_ends b where b.before > 1 or b.after > 1;
 end;
-comment on function pgrab_internal.congestion_levels(text[], timestamptz[], timestamptz[], float8[], bigint[])
-  is 'Spans of time in which runs of a crew wait for a slot: how many seconds of work wait when one begins '
-  'and when it ends; and how much there is to do when it begins, with what runs.';
+comment on function pgrab_internal.congestion_levels is
+  'Spans of time in which runs of a crew wait for a slot: how many seconds of work wait when one begins and '
+  'when it ends; and how much there is to do when it begins, with what runs.';
 
 -- Our sessions (db/pg_session.c) do without joins of many rows with many.
 create or replace function pgrab.congestion(p_horizon interval default '1 day', p_limit integer default 10000)

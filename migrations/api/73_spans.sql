@@ -4,7 +4,7 @@
 create or replace function pgrab_internal.otlp_nanos(p_at timestamptz) returns text
 language sql immutable parallel safe
 return trunc(extract(epoch from p_at) * 1000000000)::text;
-comment on function pgrab_internal.otlp_nanos(timestamptz) is 'A time as OTLP writes it.';
+comment on function pgrab_internal.otlp_nanos is 'A time as OTLP writes it.';
 
 -- Numbers are integers.
 create or replace function pgrab_internal.otlp_attributes(p_facts jsonb) returns jsonb
@@ -15,7 +15,7 @@ begin atomic
     order by f.key), '[]')
   from jsonb_each(jsonb_strip_nulls(p_facts)) f;
 end;
-comment on function pgrab_internal.otlp_attributes(jsonb) is 'Facts as OTLP writes them.';
+comment on function pgrab_internal.otlp_attributes is 'Facts as OTLP writes them.';
 
 -- An expression, which PostgreSQL inlines: then it does not read what the run has printed.
 create or replace function pgrab_internal.span(r pgrab_internal.run, p_trace text, p_before text)
@@ -38,8 +38,7 @@ return jsonb_strip_nulls(jsonb_build_object(
     then jsonb_build_array(jsonb_build_object('traceId', p_trace, 'spanId', p_before)) end,
   'status', case when r.outcome in ('failed', 'timed_out', 'lost')
     then jsonb_build_object('code', 2, 'message', coalesce(r.error, '')) end)); -- error
-comment on function pgrab_internal.span(pgrab_internal.run, text, text) is
-  'A run as a span. p_before: the span of the attempt before it.';
+comment on function pgrab_internal.span is 'A run as a span. p_before: the span of the attempt before it.';
 
 -- A run that belongs to no trace is in one of its own: with the other attempts of its fire, and with the
 -- links of its run of a chain; `home` tells this database from others.  The wait for its start is a span from
@@ -100,5 +99,5 @@ begin atomic
     coalesce(l.version, p_version, 0), (select count(*) from slice s where s.late), m.n, m.spans
   from (select count(*) as n, string_agg(d.made, ',') as spans from made d) m left join last l on true;
 end;
-comment on function pgrab_tool.spans(timestamptz, bigint, bigint, interval, integer) is
+comment on function pgrab_tool.spans is
   'The next p_most runs as spans, separated by commas, and how far that is; p_at null: only where to begin.';

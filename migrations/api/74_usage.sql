@@ -6,7 +6,7 @@ begin
   raise exception using errcode = '22023', message = format('usage cannot be summed by %L', p_by),
     hint = 'By owner, key, share_key, name, kind or node.';
 end $$;
-comment on function pgrab_internal.usage_refuse(text) is 'Refuses what usage() cannot be summed by.';
+comment on function pgrab_internal.usage_refuse is 'Refuses what usage() cannot be summed by.';
 
 -- The session of a sql task works for it from the start of its run to the end.
 create or replace function pgrab.usage(

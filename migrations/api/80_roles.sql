@@ -194,7 +194,7 @@ begin
   create policy select_shared on pgrab.calendar_day for select to pgrab_submit
     using (exists (select from pgrab.calendar c where c.name = calendar));
 end $$;
-comment on function pgrab_internal.rights_rows() is 'Which rows each role sees and writes.';
+comment on function pgrab_internal.rights_rows is 'Which rows each role sees and writes.';
 
 create or replace function pgrab_internal.rights_tables() returns void
 language plpgsql as $$
@@ -216,7 +216,7 @@ begin
     execute v_text;
   end loop;
 end $$;
-comment on function pgrab_internal.rights_tables() is
+comment on function pgrab_internal.rights_tables is
   'What each role may do with tables. Views have the rights of whoever reads them.';
 
 -- A node may update every task, and who submits may update the columns that people write: whoever is both
@@ -236,7 +236,7 @@ begin
     array_to_string(c_columns, ', '), array_to_string(c_columns, ', old.'),
     array_to_string(c_columns, ', new.'));
 end $$;
-comment on function pgrab_internal.rights_when() is
+comment on function pgrab_internal.rights_when is
   'Only operators say when and whether the tasks of others run, whatever other roles somebody has.';
 
 create or replace function pgrab_internal.call_check(p_verb text, p_by text) returns void
@@ -255,8 +255,7 @@ begin
     hint = format('It is for members of %s. A role with the right to do so can say: grant %I to %I.',
       array_to_string(c_roles, ' or '), c_roles[cardinality(c_roles)], p_by);
 end $$;
-comment on function pgrab_internal.call_check(text, text) is
-  'Refuses a public function to a role that may not call it.';
+comment on function pgrab_internal.call_check is 'Refuses a public function to a role that may not call it.';
 
 -- A role that uses a view, a parsed function or a trigger needs EXECUTE on the functions that it names.
 -- Without USAGE on their schema, the role can call them in no other way.
@@ -291,7 +290,7 @@ begin
     pgrab_tool.call(text, text, bigint[], jsonb) to pgrab_callback;
   grant insert (verb, ids, word, file), select on pgrab_internal.call to pgrab_callback;
 end $$;
-comment on function pgrab_internal.rights_routines() is 'What each role may call.';
+comment on function pgrab_internal.rights_routines is 'What each role may call.';
 
 -- Functions that the statements in src/db/sql use.
 create or replace function pgrab_internal.rights_node() returns void
@@ -316,4 +315,4 @@ begin
     execute format('grant execute on routine %s to pgrab_node', r.name);
   end loop;
 end $$;
-comment on function pgrab_internal.rights_node() is 'What a node may call.';
+comment on function pgrab_internal.rights_node is 'What a node may call.';
