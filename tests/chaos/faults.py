@@ -37,7 +37,7 @@ def family(node):
     below = {}
     for pid, (parent, _, _) in table.items():
         below.setdefault(parent, []).append(pid)
-    keepers = [p for p in below.get(node.pid, []) if table[p][2] == "exe"]
+    keepers = [p for p in below.get(node.pid, []) if table[p][2] == "pgrab-keeper"]
     shims = [s for k in keepers for s in below.get(k, []) if table[s][2] == "pgrab-shim"]
     return {"node": [node.pid], "keeper": keepers, "shim": shims, "child": [c for s in shims for c in below.get(s, [])]}
 

@@ -10,7 +10,7 @@ import pytest
 
 from arena import run_seed
 from check import History, check
-from faults import draw
+from faults import draw, family
 from moves import replay
 from when import Window
 from waits import Answer, Call, Request, Sent, Waited
@@ -243,3 +243,11 @@ def test_the_checker_sees_a_move_that_the_model_does_not_have(fault, changes):
     tasks = {}
     found = [f.rsplit(": ", 1)[1] for f in replay(lines, table, tasks, collections.Counter())]
     assert (fault in found if fault else found == []) and not tasks
+
+
+def test_the_faults_find_all_processes_of_a_node(db, nodes, probe):
+    """Else they would hurt nobody but nodes, and every seed would pass."""
+    node = nodes.start("n0")
+    db.add(**probe.shell("t", seconds=60))
+    probe.wait("start", "t")
+    assert {role: len(pids) for role, pids in family(node).items()} == {"node": 1, "keeper": 1, "shim": 1, "child": 1}
