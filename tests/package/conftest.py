@@ -25,9 +25,9 @@ from cluster import ROOT, wait_until  # noqa: E402
 ENTER = """mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && mount --bind /sys "$0/sys" && exec chroot "$0" "$@" """
 
 
-def make(*args):
-    """What scripts/package prints."""
-    done = subprocess.run([ROOT / "scripts/package", *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+def make(*args, under=()):
+    """The last path that scripts/package prints, called by a command or not."""
+    done = subprocess.run([*under, ROOT / "scripts/package", *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return Path(done.stdout.splitlines()[-1])
@@ -89,6 +89,12 @@ class Debian:
             if process.poll() is None:
                 process.terminate()
                 wait_until(lambda p=process: p.poll() is not None, 60, "the end of a process in the clean root")
+
+
+def left_of(debian):
+    """The files with our name, but for those that tell of the past and those that the tests brought."""
+    found = debian.run("find / -xdev -path /proc -prune -o -name '*pgrab*' -print").stdout.splitlines()
+    return [path for path in found if not re.match(r"/(tmp|var/cache/apt|var/log|var/lib/dpkg|dev|sys|proc)/", path)]
 
 
 @pytest.fixture(scope="session")

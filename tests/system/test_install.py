@@ -203,3 +203,13 @@ def test_zsh_completes(installed, db):
     """
     done = run("zsh", "-fc", script, env=clean_env(PGRAB_DSN=db.dsn))
     assert (done.stdout, done.stderr) == ("nightly\nchains\nFILES\n", "")
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze (systemd) is not installed")
+@pytest.mark.parametrize("unit", ["pgrab@.service", "pgrab-serve.service"])
+def test_units_are_no_more_exposed_than_the_docs_say(installed, unit):
+    said = re.search(rf"^\| `{re.escape(unit)}` \| ([0-9.]+) \|", (ROOT / "docs/security.md").read_text(), re.M)[1]
+    done = run("systemd-analyze", "security", "--offline=true", f"--threshold={round(float(said) * 10)}", "--no-pager",
+               installed / "lib/systemd/system" / unit)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{unit.replace('@', '@i')}: {said} " in done.stdout, "docs/security.md says another figure"
