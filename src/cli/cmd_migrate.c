@@ -159,9 +159,9 @@ const struct command cmd_migrate = {
     .usage = "[--status | --check | --dry-run] [OPTIONS]",
     .summary = "install the schema in a database, or upgrade it",
     .details =
-	"Each migration is one transaction. You can run it at any time, even twice at once and while nodes\n"
-	"are running. It needs CREATE on the database the first time, and later the role that owns the\n"
-	"schema.",
+	"All of it is one transaction. You can run it at any time, even twice at once, and while nodes are\n"
+	"running, unless it says that they must be stopped. It needs CREATE on the database the first time,\n"
+	"and later the role that owns the schema.",
     CLI_OPTIONS(keys),
     .exec = run_migrate,
 };

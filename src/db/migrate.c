@@ -1,10 +1,11 @@
 /*
- * One transaction per numbered file, one for the whole api.  Each begins with a lock on pgrab.migration
- * and the row that says "applied", so that of two migrators the second waits, finds the row and goes on.
+ * One transaction for all that a version brings, so that no node ever sees the functions of one version on
+ * the tables of another.  It begins with a lock on pgrab.migration, and each file with the row that says
+ * "applied", so that of two migrators the second waits, finds the rows and goes on.
  *
  * Locks on tables are waited for only briefly (lock_timeout in migrate_begin.sql): whoever comes after us
- * waits behind us.  A step that did not get its lock is rolled back, which lets those behind us through, and
- * tried again.
+ * waits behind us.  If one is not to be had all is rolled back, which lets those behind us through, and tried
+ * again.
  */
 #include "db/migrate.h"
 
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/version.h"
 #include "db/schema.h"
 #include "db/sql_split.h"
@@ -29,7 +31,9 @@ struct migrator {
 	enum migrate_how how;
 	migrate_step_fn step;
 	void *ctx;
-	bool said; /* the current step was reported */
+	const char *at;   /* the file that is being applied */
+	int nth, said;    /* its number, and of how many files the caller was told */
+	int64_t until_us; /* see migrate_hold_up() */
 	struct err *err;
 };
 
@@ -164,12 +168,14 @@ out:
 	return rc;
 }
 
+/* Of each file once, however often it is tried. */
 static void
 report(struct migrator *m, const char *name, bool applied)
 {
-	if (!m->said && m->step != NULL)
+	m->at = name;
+	if (++m->nth > m->said && m->step != NULL)
 		m->step(m->ctx, name, applied);
-	m->said = true;
+	m->said = m->nth > m->said ? m->nth : m->said;
 }
 
 /* Each statement is a query of its own, because servers that forward statements to others require
@@ -229,47 +235,38 @@ note(struct migrator *m, const char *sql, int n, const char *const *params, bool
 	return rc;
 }
 
-/* Until the api step the old functions work on the new tables, so their row types need the new columns. */
-static const char *
-row_types(void)
-{
-	const struct sql_file *f = sql_api;
-
-	while (strcmp(f->name, "api/04_rows.sql") != 0)
-		f++;
-	return f->text;
-}
-
+/* *any_out: true if it was not there. */
 static enum rc
-apply_numbered(struct migrator *m, const struct sql_file *f)
+apply_numbered(struct migrator *m, const struct sql_file *f, bool *any_out)
 {
 	char version[NUMBER_MAX];
 	const char *params[] = {version, f->name, migration_breaking(f) ? "t" : "f", version_text()};
 	bool new = false;
-	enum rc rc = begin(m);
+	enum rc rc;
 
 	db_number(version, migration_number(f));
-	if (rc == RC_OK)
-		rc = note(m, sql_text("migrate_note"), 4, params, &new);
+	rc = note(m, sql_text("migrate_note"), 4, params, &new);
 	if (rc == RC_OK)
 		report(m, f->name, new);
-	if (rc == RC_OK && new)
+	if (rc != RC_OK || !new)
+		return rc;
+	*any_out = true;
+	if (migration_breaking(f) && migration_number(f) > 1)
+		rc = migrate_at_rest(m->db, m->err);
+	if (rc == RC_OK)
 		rc = apply_text(m, f->text);
-	if (rc == RC_OK && new)
-		rc = apply_text(m, row_types());
-	return end(m, rc);
+	return rc == RC_OK ? migrate_in_time(m->until_us, m->err) : rc;
 }
 
+/* anew: even if its text is the same. */
 static enum rc
-apply_api(struct migrator *m, const struct sql_file *unused)
+apply_api(struct migrator *m, bool anew)
 {
 	char hash[API_HASH_MAX];
-	const char *params[] = {api_hash(hash), version_text(), m->how == MIGRATE_MISSING ? "f" : "t"};
+	const char *params[] = {api_hash(hash), version_text(), anew ? "t" : "f"};
 	bool new = false;
-	enum rc rc = begin(m);
+	enum rc rc = note(m, sql_text("migrate_note_api"), 3, params, &new);
 
-	if (rc == RC_OK)
-		rc = note(m, sql_text("migrate_note_api"), 3, params, &new);
 	if (rc == RC_OK)
 		report(m, "api", new);
 	if (rc == RC_OK && new)
@@ -280,45 +277,57 @@ apply_api(struct migrator *m, const struct sql_file *unused)
 		rc = apply_text(m, f->text);
 		if (rc != RC_OK)
 			err_prefix(m->err, "%s", f->name);
+		else
+			rc = migrate_in_time(m->until_us, m->err);
 	}
-	if (rc == RC_OK && new)
-		rc = db_script(m->db, sql_text("migrate_upkeep"), m->err);
+	return rc == RC_OK && new ? db_script(m->db, sql_text("migrate_upkeep"), m->err) : rc;
+}
+
+static enum rc
+apply_version(struct migrator *m, bool there)
+{
+	bool anew = m->how != MIGRATE_MISSING;
+	enum rc rc = begin(m);
+
+	m->at = NULL;
+	m->nth = 0;
+	m->until_us = CLOCK_NEVER;
+	if (rc == RC_OK && there)
+		rc = migrate_hold_up(m->db, &m->until_us, m->err);
+	for (const struct sql_file *f = sql_migrations; rc == RC_OK && f->name != NULL; f++)
+		rc = apply_numbered(m, f, &anew);
+	if (rc == RC_OK)
+		rc = apply_api(m, anew);
 	return end(m, rc);
 }
 
-/* One step, tried again while a lock of another session is in the way. */
-static enum rc
-step(struct migrator *m, const char *name, enum rc (*apply)(struct migrator *, const struct sql_file *),
-    const struct sql_file *f)
+static bool
+locked(const struct migrator *m, enum rc rc)
 {
-	enum rc rc = RC_AGAIN;
-
-	m->said = false;
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		rc = apply(m, f);
-		if (rc != RC_RACE && (rc != RC_AGAIN || strcmp(m->err->sqlstate, "55P03") != 0))
-			break;
-	}
-	if (rc == RC_RACE || (rc == RC_AGAIN && strcmp(m->err->sqlstate, "55P03") == 0))
-		err_set(m->err, RC_AGAIN,
-		    "a long transaction holds a lock on pgrab's tables (%d tries); end it, or try again "
-		    "later",
-		    LOCK_TRIES);
-	else if (rc == RC_UNKNOWN)
-		err_prefix(m->err, "it may or may not have been applied, run migrate again");
-	if (rc != RC_OK)
-		err_prefix(m->err, "migration %s", name);
-	return rc == RC_RACE ? RC_AGAIN : rc;
+	return rc == RC_RACE || (rc == RC_AGAIN && strcmp(m->err->sqlstate, "55P03") == 0);
 }
 
+/* Tried again while a lock of another session is in the way. */
 static enum rc
 apply_all(struct migrator *m, bool there)
 {
 	enum rc rc = m->how == MIGRATE_ROLES ? migrate_roles(m->db, there, m->step, m->ctx, m->err) : RC_OK;
+	enum rc done = rc == RC_OK ? RC_RACE : rc;
 
-	for (const struct sql_file *f = sql_migrations; rc == RC_OK && f->name != NULL; f++)
-		rc = step(m, f->name, apply_numbered, f);
-	return rc == RC_OK ? step(m, "api", apply_api, NULL) : rc;
+	for (int i = 0; i < LOCK_TRIES && locked(m, done); i++)
+		done = apply_version(m, there);
+	if (rc != RC_OK || done == RC_OK)
+		return done;
+	if (locked(m, done))
+		done = err_set(m->err, RC_AGAIN,
+		    "a long transaction holds a lock on pgrab's tables (%d tries); end it, or try again "
+		    "later",
+		    LOCK_TRIES);
+	else if (done == RC_UNKNOWN)
+		err_prefix(m->err, "it may or may not have been applied, run migrate again");
+	if (m->at != NULL)
+		err_prefix(m->err, "migration %s", m->at);
+	return done;
 }
 
 /* Reports what would be done, if anything. */
@@ -333,11 +342,9 @@ report_all(struct migrator *m, const struct schema_status *st)
 
 		if (st->state != SCHEMA_NONE)
 			rc = note(m, sql_text("migrate_has"), 1, params, &there);
-		m->said = false;
 		if (rc == RC_OK)
 			report(m, f->name, !there);
 	}
-	m->said = false;
 	if (rc == RC_OK)
 		report(m, "api", st->state != SCHEMA_NEWER && !st->api_current);
 	return rc;

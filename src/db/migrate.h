@@ -1,9 +1,9 @@
-/* Installs and upgrades the schema.  Numbered files run once, one transaction each, their version row
- * inserted first, so that a concurrent migrator collides there and waits; views and functions (api/) are then
- * applied as a whole, in one transaction. */
+/* Installs and upgrades the schema, in one transaction: the numbered files that are missing, then views and
+ * functions (api/) as a whole. */
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/rc.h"
@@ -41,7 +41,7 @@ enum migrate_how {
 };
 
 /* Applies what is missing.  RC_BAD with text when the schema is too new, or the server refuses.  RC_AGAIN: a
- * lock could not be taken; what was applied before stays. */
+ * lock could not be taken.  Then nothing was changed. */
 CHECKED enum rc
 schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn step, void *ctx, struct err *err);
 
@@ -49,6 +49,14 @@ schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn step, void *
  * another owner.  there: there is a schema, and whoever has tasks of a kind is granted it; each grant is a
  * step. */
 CHECKED enum rc migrate_roles(struct db *db, bool there, migrate_step_fn step, void *ctx, struct err *err);
+
+/* RC_BAD when nodes are up: a breaking migration is for a cluster at rest. */
+CHECKED enum rc migrate_at_rest(struct db *db, struct err *err);
+
+/* From here on nodes wait for locks of ours.  *until_us_out: on the monotonic clock, until when the least
+ * patient should have to; then migrate_in_time() says RC_BAD. */
+CHECKED enum rc migrate_hold_up(struct db *db, int64_t *until_us_out, struct err *err);
+CHECKED enum rc migrate_in_time(int64_t until_us, struct err *err);
 
 /* The same as one SQL text, for other tools: everything, or what a schema at migration `from` lacks. */
 void schema_print(int from, struct buf *out);

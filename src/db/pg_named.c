@@ -20,10 +20,14 @@ db_name_is_stale(struct db *db, const PGresult *r, struct err *err)
 	const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
 	const char *where = PQresultErrorField(r, PG_DIAG_SOURCE_FUNCTION);
 	bool dropped = state != NULL && strcmp(state, "26000") == 0;
+	const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+	/* a function that `pgrab migrate` has replaced since the plan was made (not translated) */
+	bool replaced = state != NULL && strcmp(state, "XX000") == 0 && text != NULL &&
+			strncmp(text, "cache lookup failed for function", 32) == 0;
 	bool changed = state != NULL && strcmp(state, "0A000") == 0 && where != NULL &&
 		       strcmp(where, "RevalidateCachedQuery") == 0;
 
-	if (!dropped && !changed)
+	if (!dropped && !changed && !replaced)
 		return false;
 	db_forget_names(db);
 	err_set(err, RC_AGAIN, "a statement has to be prepared again");

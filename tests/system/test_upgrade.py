@@ -42,8 +42,8 @@ def all_succeeded_once(db, ids):
         ("succeeded", 1, len(ids))]
 
 
-# Each migrate holds the nodes up for half a second or more: nothing beside the fourteen of a node as it is by default.
-PATIENT = {"fence_after": "5s", "dead_after": "9s"}
+# Each migrate holds the nodes up for a second or more, and is refused when it lasts a third of their dead_after: other tests run meanwhile.
+PATIENT = {"fence_after": "40s", "dead_after": "60s"}
 
 
 def test_nodes_work_on_while_migrate_replaces_the_functions(db, nodes):

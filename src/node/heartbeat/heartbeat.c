@@ -220,11 +220,17 @@ say_goodbye(struct heartbeat *h)
 	struct node_beat last = heartbeat_figures(h);
 	struct node_wishes ignored;
 	int64_t db_now;
+	enum rc rc = RC_AGAIN;
 
 	heartbeat_hand_back(h);
 	last.draining = true;
-	if (h->store->node_beat(h->db, &last, &ignored, NULL, &db_now, &err) != RC_OK ||
-	    h->store->node_leave(h->db, last.node_id, last.incarnation, NULL, &err) != RC_OK)
+	/* Twice: the first may meet a schema that has just been replaced. */
+	for (int i = 0; i < 2 && rc == RC_AGAIN; i++) {
+		rc = h->store->node_beat(h->db, &last, &ignored, NULL, &db_now, &err);
+		if (rc == RC_OK)
+			rc = h->store->node_leave(h->db, last.node_id, last.incarnation, NULL, &err);
+	}
+	if (rc != RC_OK)
 		log_warn(
 		    "goodbye", "error=\"%s\" hint=\"others will notice the missing heartbeats\"", err.text);
 }
