@@ -43,18 +43,27 @@ max_client_conn = 1000
 server_login_retry = 1
 logfile =
 """)
-        command = [BOUNCER, "-q", str(conf)]
+        self.command = [BOUNCER, "-q", str(conf)]
         if os.getuid() == 0:
             user = "postgres" if any(p.pw_name == "postgres" for p in pwd.getpwall()) else "nobody"
             let_others_in(folder)
-            command = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups", *command]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.command = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups", *self.command]
+        self.launch()
+
+    def launch(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def answers(self):
         if self.process.poll() is not None:
             return "it has ended"
         with socket.socket() as s:
             return "it does" if s.connect_ex(("127.0.0.1", self.port)) == 0 else None
+
+    def again(self):
+        """Ends it at once, and starts it on the same port."""
+        self.process.kill()
+        self.process.wait(10)
+        self.launch()
 
     def end(self):
         self.process.terminate()
