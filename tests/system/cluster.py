@@ -125,14 +125,26 @@ class Cluster:
             # Root hands the server, and what tests put beside it, to another user.
             self.folder = tempfile.mkdtemp(prefix="system.", dir=ROOT / ".pgrab" if entered_by_others(ROOT) else None)
             os.chmod(self.folder, 0o755)
-            self.start_own()
+            try:
+                self.start_own()
+            except BaseException:
+                self.close()
+                raise
 
     def scripts_pg(self, *args, **env):
-        done = subprocess.run([ROOT / "scripts/pg", *args, "--dir", f"{self.folder}/pg"], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=180, env=clean_env(PGRAB_PG_BIN=self.pg_bin, **env), check=False)
-        if done.returncode != 0:
-            raise AssertionError(f"scripts/pg {' '.join(args)} failed:\n{done.stdout}{done.stderr}")
-        return done.stdout
+        process = subprocess.Popen([ROOT / "scripts/pg", *args, "--dir", f"{self.folder}/pg"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=clean_env(PGRAB_PG_BIN=self.pg_bin, **env))
+        try:
+            out, errors = process.communicate(timeout=180)
+        except KeyboardInterrupt:
+            process.wait()  # killed, it would leave the programs that make or start the server
+            raise
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        if process.returncode != 0:
+            raise AssertionError(f"scripts/pg {' '.join(args)} failed:\n{out}{errors}")
+        return out
 
     def start_own(self, **env):
         reap("postgres")
