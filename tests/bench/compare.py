@@ -1,4 +1,4 @@
-"""pgrab beside graphile-worker, pg-boss and a bare libpq program, workload by workload, on one server with one configuration.
+"""pgrab beside graphile-worker, pg-boss, DBOS, duroxide and a bare libpq program, workload by workload, on one server.
 
 Everything is installed and started by itself.  The sides of a workload take turns, round after round; what is printed are medians,
 and a ratio is the median of the ratios of neighbouring rounds.  Completions are counted in the database.
@@ -11,6 +11,7 @@ import statistics
 from pathlib import Path
 
 from arena import Arena
+from contenders import KINDS
 from process import Failed
 from report import machine, print_machine, print_table
 from targets import BOUNDS, verdict
@@ -121,6 +122,7 @@ def play_all(arena, args, progress, workloads, about):
 def run(args, progress):
     if args.tiny:
         args.runs = 1
+    args.without += [name for name, kind in KINDS.items() if not kind.here]
     workloads = chosen(args)
     names = sorted({name for workload in workloads for name in workload.who} - set(args.without))
     with Arena(args, progress, names) as arena:

@@ -1,6 +1,7 @@
 """Whom a comparison sets side by side: pgrab, the floor under it, and the rivals, each with the same few verbs."""
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,8 @@ class Contender:
     """work: {} nothing; {"sql": TEXT}, {"shell": LINE}, {"exec": PATH}, {"http": URL}; {"n": NUMBER} notes the moment of its start."""
 
     by_id = False  # a probe answers with the id of its task
+    fewer = 1  # how many times fewer tasks make a round of about as long
+    here = True  # on this kind of machine
 
     def __init__(self, arena):
         self.arena, self.server = arena, arena.server
@@ -295,4 +298,51 @@ class Boss(Rival):
         return db.one("select count(*) from pgboss.job where state = 'completed'")
 
 
-KINDS = {kind.name: kind for kind in (Pgrab, Floor, Python, JavaScript, Graphile, PlainGraphile, Boss)}
+class Dbos(Rival):
+    name, program, fewer = "dbos", "dbos", 20
+    insert_one = "select dbos.enqueue_workflow('bench', 'bench', array['{}'::json])"
+    probe = "select dbos.enqueue_workflow('bench', 'bench', array[json_build_object('n', %s::bigint)])"
+
+    def insert(self, rows, due=None, data="'{}'::json"):
+        return f"select count(dbos.enqueue_workflow('bench', 'bench', array[{data}])) from generate_series(1, {rows}) i"
+
+    plain_insert = insert
+
+    def count_inserted(self, db):
+        return db.one("select count(*) from dbos.workflow_status")
+
+    def left(self, db):
+        return db.one("select exists (select from dbos.workflow_status where status in ('ENQUEUED', 'PENDING'))")
+
+    def done(self, db):
+        return db.one("select count(*) from dbos.workflow_status where status = 'SUCCESS'")
+
+
+class Duroxide(Rival):
+    name, program, fewer = "duroxide", "duroxide", 100
+    here = platform.machine() == "x86_64"  # npm has its compiled part for no other
+
+    def install(self, db):
+        super().install(db)
+        self.item = self.rival(db, "insert-sql").strip()
+        self.insert_one = self.insert(1)
+        self.probe = self.insert(1, data="json_build_object('n', %s::bigint)")
+
+    def insert(self, rows, due=None, data="'{}'"):
+        item = f"replace(replace('{self.item}', '\"ID\"', to_json(id)::text), '\"INPUT\"', to_json(({data})::text)::text)"
+        return (f"select count(enqueue_orchestrator_work(id, {item}, now())) "
+                f"from (select gen_random_uuid()::text as id, i from generate_series(1, {rows}) i offset 0) t")
+
+    plain_insert = insert
+
+    def count_inserted(self, db):
+        return db.one("select count(*) from orchestrator_queue")
+
+    def left(self, db):
+        return db.one("select exists (select from orchestrator_queue)")
+
+    def done(self, db):
+        return db.one("select count(*) from executions where status = 'Completed'")
+
+
+KINDS = {kind.name: kind for kind in (Pgrab, Floor, Python, JavaScript, Graphile, PlainGraphile, Boss, Dbos, Duroxide)}

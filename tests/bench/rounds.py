@@ -161,7 +161,7 @@ def latency(contender, samples, load_rate=0):
     There are tasks to work off before that, so that nobody's prepared statements were planned for an empty table.
     """
     with fresh(contender) as db:
-        contender.load(db, WARM_UP * samples, {})
+        contender.load(db, WARM_UP * samples // contender.fewer, {})
         db.settle()
         processes = contender.spawn(db, 1)
         contender.wait_ready(db, processes)

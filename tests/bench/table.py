@@ -10,7 +10,7 @@ from compare import COLUMNS, summary
 
 HEADS = {"rate": "/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "clear_ms": "cleared ms", "client_us": "node us", "server_us": "server us",
          "wal_b": "WAL B", "images_b": "of it images", "commits": "commits", "statements": "statements"}
-OTHERS = ("graphile-worker", "graphile-plain", "pg-boss")
+OTHERS = ("graphile-worker", "graphile-plain", "pg-boss", "dbos", "duroxide")
 
 
 def add_options(command, natural):

@@ -40,6 +40,11 @@ def simple(function, base, least=50, same=False, **options):
     return sides
 
 
+@contextlib.contextmanager
+def workflows(arena, sizes, who):
+    yield {name: lambda c=arena.contenders[name]: rounds.drain(c, sizes.of(100_000 // c.fewer)) for name in who}
+
+
 def with_args(base, count):
     """Nothing to do, but each task has args."""
     @contextlib.contextmanager
@@ -174,6 +179,7 @@ def again(contender, db, tasks):
 
 ALL = ("pgrab", "graphile-worker", "pg-boss")
 PAIR = ("pgrab", "graphile-worker")
+FLOWS = ("pgrab", "dbos", "duroxide")
 TIMES = ("p50_ms", "p99_ms")
 HANDLED = ("pgrab-js", "pgrab-python")
 HISTORY = (("no history", 0), ("10M", 10_000_000))
@@ -203,6 +209,11 @@ WORKLOADS = [
     Workload("handlers-latency", "insert to handler, idle", simple(rounds.latency, 300, 5, same=True),
              ("pgrab", *HANDLED, "graphile-worker"), TIMES,
              pairs=[("pgrab-js", "pgrab"), ("pgrab-python", "pgrab"), ("pgrab-js", "graphile-worker")]),
+    Workload("workflows", "100,000 tasks that do nothing, or 5,000 (dbos), 1,000 (duroxide) workflows, two processes", workflows, FLOWS,
+             ("rate", "wal_b")),
+    Workload("workflows-insert-8", "10,000 rows, 8 connections, a commit for each", simple(rounds.insert_many, 10_000, connections=8, batch=1),
+             FLOWS),
+    Workload("workflows-latency", "insert to start, idle", simple(rounds.latency, 300, 5, same=True), FLOWS, TIMES),
     Workload("recurring-burst", "100,000 recurring tasks due on one second", simple(recurring.burst, 100_000, same=True), measures=()),
     Workload("recurring-minute", "100,000 recurring tasks due over one minute", minute, measures=()),
     Workload("chain", "50,000 links of chains, beside independent tasks", chains, measures=("rate", "server_us"),

@@ -1,7 +1,7 @@
-// One rival in the benchmark: rival.mjs graphile|pgboss COMMAND [CONCURRENCY]
+// One rival in the benchmark: rival.mjs graphile|pgboss|dbos|duroxide COMMAND [CONCURRENCY]
 //
 //   install      its schema, in the database that PGHOST, PGDATABASE and so on name
-//   insert-sql   prints the statement that its own API inserts jobs with (pgboss)
+//   insert-sql   prints what its own API inserts: the statement (pgboss), the text of a row (duroxide)
 //   work         prints `ready`, begins at `go` on its standard input, ends at SIGTERM
 //
 // A job's data says what it does: {} nothing; {"sql": TEXT}, {"shell": LINE}, {"exec": PATH}, {"http": URL} that; {"n": N} notes the moment it
@@ -58,8 +58,10 @@ async function work(rival, pool) {
 }
 
 const rival = await import(`./${rivalName}.mjs`)
-const pool = new pg.Pool({ max: Number(concurrency) + 4 })
+const { PGHOST, PGPORT, PGUSER, PGDATABASE } = process.env
+const url = `postgresql://${PGUSER}@localhost:${PGPORT}/${PGDATABASE}?host=${encodeURIComponent(PGHOST)}` // for those that take no variables
+const pool = new pg.Pool({ connectionString: url, max: Number(concurrency) + 4 })
 if (command === 'install') await rival.install(pool)
-else if (command === 'insert-sql') console.log(await rival.insertSql())
+else if (command === 'insert-sql') console.log(await rival.insertSql(pool))
 else await work(rival, pool)
 process.exit(0)
