@@ -469,7 +469,8 @@ language plpgsql as $$
 declare
   v_before text := pgrab_internal.link_ends('on');
 begin
-  update pgrab.task x set run_at = t.run_at, updated_at = clock_timestamp() where x.id = t.id;
+  perform pgrab_tool.edit(t.id,
+    jsonb_build_object('run_at', t.run_at, 'updated_at', clock_timestamp()));
   perform set_config('pgrab.link_ends', v_before, true);
 end $$;
 comment on function pgrab_internal.edit_time is

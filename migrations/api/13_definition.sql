@@ -1,4 +1,4 @@
--- The definition of a task as JSON, earlier definitions, and its args as a node gets them.
+-- The definition of a task as JSON, tasks made and edited from JSON, and earlier definitions.
 
 create or replace function pgrab_internal.edges_above(p_id bigint) returns jsonb
 language plpgsql stable parallel safe as $$
@@ -78,6 +78,41 @@ return (select pgrab_internal.definition(row(t.*)::pgrab_internal.task) from pgr
 comment on function pgrab.definition(bigint) is
   'The definition of a live task as JSON, without defaults. Null: all default. For tasks that have ended and '
   'earlier versions there is pgrab.definition_of().';
+
+-- ----------------------------------------------------------------------------------------- tasks from JSON
+
+-- Parsed (begin atomic), because callers of add() and edit() have no right to the schema of the type.
+create or replace function pgrab_tool.as_task(p_task jsonb) returns pgrab_internal.task
+language sql stable
+return jsonb_populate_record(null::pgrab_internal.task, p_task);
+comment on function pgrab_tool.as_task is 'A JSON object of columns of pgrab.task as a row.';
+
+-- These have the rights of whoever calls them, as any INSERT and UPDATE: a user's, for pgrab.add() and
+-- edit(); those of pgrab itself where it has been asked, and an owner is named.
+create or replace function pgrab_tool.add(p_task jsonb, p_each jsonb default '[{}]')
+returns setof bigint
+language plpgsql as $$
+begin
+  return query execute (
+    select format('insert into pgrab.task (%s) select %1$s from '
+      'jsonb_populate_recordset(pgrab_tool.as_task($1), $2) returning id', string_agg(quote_ident(k), ', '))
+    from jsonb_object_keys(p_task || (p_each -> 0)) k) using p_task, p_each;
+end $$;
+comment on function pgrab_tool.add is
+  'Inserts tasks, given as a JSON object of columns of pgrab.task, and returns their ids. p_each: an object '
+  'for each of them, all of the same columns, with what it has of its own.';
+
+create or replace function pgrab_tool.edit(p_id bigint, p_changes jsonb)
+returns setof pgrab_internal.task
+language plpgsql as $$
+begin
+  return query execute (
+    select format('update pgrab.task t set %s from pgrab_tool.as_task($1) w '
+      'where t.id = $2 returning t.*', string_agg(format('%I = w.%1$I', k), ', '))
+    from jsonb_object_keys(p_changes) k) using p_changes, p_id;
+end $$;
+comment on function pgrab_tool.edit is
+  'Writes columns of a task, given as a JSON object, with the rights of whoever calls it; returns the row.';
 
 -- ------------------------------------------------------------------------------------- earlier definitions
 

@@ -112,10 +112,19 @@ language sql as $$
 $$;
 comment on function pgrab_internal.days_make is 'Makes the missing partitions, this many days ahead.';
 
+-- Runs that a running chain may still need stay.
+create or replace function pgrab_internal.runs_delete(p_ids bigint[], p_until timestamptz[]) returns void
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+begin
+  delete from pgrab.run r using unnest((select p_ids), (select p_until)) g(id, until)
+  where r.task_id = any (array[g.id]) and r.finished_at <= g.until
+    and not exists (select from pgrab.chain c where c.chain_id = r.chain_id);
+end $$;
+comment on function pgrab_internal.runs_delete is 'Deletes the history of tasks, each until a time.';
+
 -- The history of tasks with a `keep` shorter than the retention.  Of a live task, at most ten thousand rows
 -- at once, and no more tasks than two seconds allow: in any order, so that each has its turn.  Of a task that
 -- has ended, the last run carries `keep`, and the attempts before it go with it.
--- Runs that a running chain may still need stay.
 create or replace function pgrab_internal.runs_leave() returns void
 language plpgsql set enable_seqscan = off as $$
 declare
@@ -127,26 +136,17 @@ begin
     order by random()
   loop
     exit when clock_timestamp() > c_until;
-    delete from pgrab.run r
-    where r.task_id = t.id and r.finished_at <= (
-        select max(o.finished_at) from (
-          select x.finished_at from pgrab.run x where x.task_id = t.id and x.finished_at < t.before
-          order by x.finished_at limit 10000) o)
-      and not exists (select from pgrab.chain c where c.chain_id = r.chain_id);
+    perform pgrab_internal.runs_delete(array[t.id], array[(
+      select max(o.finished_at) from (
+        select x.finished_at from pgrab.run x where x.task_id = t.id and x.finished_at < t.before
+        order by x.finished_at limit 10000) o)]);
   end loop;
-  with gone as (
-    delete from pgrab.run r
-    where r.definition ? 'keep' and r.finished_at <= (
-        select max(o.finished_at) from (
-          select x.finished_at from pgrab.run x
-          where x.definition ? 'keep'
-            and x.finished_at < clock_timestamp() - (x.definition ->> 'keep')::interval
-          order by x.finished_at limit 10000) o)
-      and r.finished_at < clock_timestamp() - (r.definition ->> 'keep')::interval
-      and not exists (select from pgrab.chain c where c.chain_id = r.chain_id)
-    returning r.task_id)
-  delete from pgrab.run r using gone g
-  where r.task_id = g.task_id and not coalesce(r.definition ? 'keep', false);
+  perform pgrab_internal.runs_delete(array_agg(g.task_id), array_agg(g.until))
+  from (
+    select x.task_id, clock_timestamp() - (x.definition ->> 'keep')::interval as until from pgrab.run x
+    where x.definition ? 'keep' and x.finished_at < clock_timestamp() - (x.definition ->> 'keep')::interval
+      and not exists (select from pgrab.chain c where c.chain_id = x.chain_id)
+    order by x.finished_at limit 10000) g;
 end $$;
 comment on function pgrab_internal.runs_leave is 'Deletes history that is older than its task''s `keep`.';
 

@@ -10,7 +10,8 @@
 -- Four statements make moves without this function, because they are made for every task (docs/performance.md
 -- has what that saves): claim.sql; start.sql and limit_start.sql; the plain finish, finish_one() and
 -- finish_last(); and the count of a link's parents, links_count().  What the finish and the count set in
--- motion goes through move_follow(), too.
+-- motion goes through move_follow(), too.  docs/architecture.md has the other statements that write tasks and
+-- the history; scripts/check finds any more.
 
 delete from pgrab_internal.transition;
 insert into pgrab_internal.transition (event, was, becomes, alone, gone, quiet, says)

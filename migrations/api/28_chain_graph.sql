@@ -178,6 +178,29 @@ end $$;
 comment on function pgrab_internal.chain_renumber is
   'Links of a run of a chain that have left now count to another run; p_ids: only these.';
 
+-- What a link has left in the history last says whether it has ended for good: it has when it ended in a run
+-- that is the chain's last, and has not when it is brought back.
+create or replace function pgrab_internal.links_ended(
+  p_chain bigint, p_after timestamptz, p_ids bigint[] default null) returns void
+language plpgsql set enable_seqscan = off set plan_cache_mode = force_custom_plan set jit = off as $$
+declare
+  c_run constant bigint := (select c.chain_id from pgrab.chain c where c.chain = p_chain);
+begin
+  update pgrab.run r
+  set ended = e.ended, definition = case when e.ended is not null
+      then pgrab.definition_of(t.id, r.version) - '{kind,name}'::text[]
+        || coalesce(pgrab_internal.edges_above(t.id), '{}') end
+  from pgrab.task t cross join lateral (
+    select case when t.status in ('done', 'cancelled', 'skipped') then t.status end as ended) e
+  where t.chain = p_chain and (p_ids is null or t.id = any (p_ids)) and r.task_id = t.id
+    and r.chain_id = c_run and r.finished_at > p_after and r.ended is distinct from e.ended
+    and r.finished_at = (
+      select max(y.finished_at) from pgrab.run y
+      where y.task_id = t.id and y.chain_id = c_run and y.finished_at > p_after);
+end $$;
+comment on function pgrab_internal.links_ended is
+  'Writes into the history of this run of a chain whether its links have ended for good; p_ids: only these.';
+
 create or replace function pgrab_internal.chain_under_way(p_chain bigint) returns boolean
 language sql stable
 return exists (
@@ -216,18 +239,30 @@ comment on function pgrab_internal.chain_lock is
   'Locks chains whose graph is about to change, so that what another transaction changes is either seen, or '
   'waits, or fails because its snapshot is too old.';
 
-create or replace function pgrab_internal.link_touch(p_id bigint) returns void
+-- No move: a link that runs goes on as it was started.  A row that is in that chain already is written all
+-- the same, once per transaction: see link_touch().
+create or replace function pgrab_internal.chain_put(p_ids bigint[], p_chain bigint) returns void
+language plpgsql as $$
+begin
+  update pgrab.task t
+  set chain = p_chain, met = coalesce(t.met, 0),
+    needs = case when t.chain is not null then t.needs when t.status <> 'parked' then 0 end
+  where t.id = any (p_ids) and (t.chain is distinct from p_chain or t.xmin <> pg_current_xact_id()::xid);
+end $$;
+comment on function pgrab_internal.chain_put is
+  'Puts links into a chain; a task on its own comes to it as a root.';
+
+create or replace function pgrab_internal.link_touch(p_id bigint, p_chain bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 begin
-  if current_setting('pgrab.touched', true) is distinct from p_id::text then
-    update pgrab.task t set chain = t.chain
-    where t.id = any (array[p_id]) and t.xmin <> pg_current_xact_id()::xid;
+  if p_chain is not null and current_setting('pgrab.touched', true) is distinct from p_id::text then
+    perform pgrab_internal.chain_put(array[p_id], p_chain);
     perform set_config('pgrab.touched', p_id::text, true); -- in a savepoint xmin does not tell
   end if;
 end $$;
 comment on function pgrab_internal.link_touch is
-  'Writes the row of a task that is given a child or a parent, so that an older snapshot can neither end '
-  'nor delete it without them.';
+  'Writes the row of a link that is given a child or a parent, so that an older snapshot can neither end '
+  'nor delete it without them. For a task on its own chain_new() does.';
 
 -- Checks the parent only; the caller checks the other rules for edges.
 create or replace function pgrab_internal.chain_parent(p_parent bigint, p_child bigint, p_owner text)
@@ -258,7 +293,7 @@ begin
     perform pgrab_internal.chain_refuse(p_parent, p_child, 'it has ended: ' || p.status,
       'Give the new task another parent, or none.');
   end if;
-  perform pgrab_internal.link_touch(p_parent);
+  perform pgrab_internal.link_touch(p_parent, p.chain);
   return p;
 end $$;
 comment on function pgrab_internal.chain_parent is
@@ -275,8 +310,7 @@ begin
     case when p.schedule is not null then case when v_parked then 0 else 1 end end,
     p.schedule is null and v_parked)
   returning chain into v_chain;
-  update pgrab.task t set chain = v_chain, needs = case when v_parked then null else 0 end, met = 0
-  where t.id = p.id;
+  perform pgrab_internal.chain_put(array[p.id], v_chain);
   return v_chain;
 end $$;
 comment on function pgrab_internal.chain_new is 'Makes a task on its own the root of a new chain.';
@@ -301,7 +335,8 @@ begin
   if a <> b then
     select * into v_into from pgrab.chain c where c.chain = least(a, b);
     delete from pgrab.chain c where c.chain = greatest(a, b) returning * into v_from;
-    update pgrab.task t set chain = v_into.chain where t.chain = v_from.chain;
+    perform pgrab_internal.chain_put(array(
+      select t.id from pgrab.task t where t.chain = v_from.chain), v_into.chain);
     update pgrab.edge_change g set chain = v_into.chain where g.chain = v_from.chain;
     perform pgrab_internal.chain_renumber(v_from.chain_id, v_from.since - interval '1 day', v_into.chain_id);
     v_into.root := coalesce(v_into.root, v_from.root);
@@ -345,7 +380,8 @@ begin
   insert into pgrab.chain (root, stuck, since)
   values (case when h.root = any (p_part) then h.root end, h.stuck, h.since)
   returning * into v_new;
-  update pgrab.task t set chain = v_new.chain where t.chain = h.chain and t.id = any (p_part);
+  perform pgrab_internal.chain_put(array(
+    select t.id from pgrab.task t where t.chain = h.chain and t.id = any (p_part)), v_new.chain);
   if h.root is null then
     perform pgrab_internal.chain_renumber(
       h.chain_id, h.since - interval '1 day', v_new.chain_id, p_part);

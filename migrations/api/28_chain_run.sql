@@ -39,22 +39,6 @@ end $$;
 comment on function pgrab_internal.links_begin is
   'Lets links that were added while their chain ran start, once and apart from it.';
 
-create or replace function pgrab_internal.links_ended(h pgrab_internal.chain, p_after timestamptz)
-returns void
-language plpgsql set enable_seqscan = off set plan_cache_mode = force_custom_plan set jit = off as $$
-begin
-  update pgrab.run x
-  set ended = t.status, definition = pgrab.definition_of(t.id, x.version) - '{kind,name}'::text[]
-      || coalesce(pgrab_internal.edges_above(t.id), '{}')
-  from pgrab.task t
-  where t.chain = h.chain and t.status in ('done', 'cancelled', 'skipped') and x.task_id = t.id
-    and x.chain_id = h.chain_id and x.finished_at > p_after and x.finished_at = (
-      select max(y.finished_at) from pgrab.run y
-      where y.task_id = t.id and y.chain_id = h.chain_id and y.finished_at > p_after);
-end $$;
-comment on function pgrab_internal.links_ended is
-  'Links that have ended in this run of their chain have ended with it for good.';
-
 -- What has ended in this run has ended for good and leaves.  What a parked link has kept from starting stays
 -- as long as the parked link.
 create or replace function pgrab_internal.chain_once(p_chain bigint) returns void
@@ -69,7 +53,7 @@ begin
   set root = null, pending = null,
     stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked')
   where c.chain = p_chain returning * into h;
-  perform pgrab_internal.links_ended(h, pgrab_internal.chain_after(p_chain));
+  perform pgrab_internal.links_ended(p_chain, pgrab_internal.chain_after(p_chain));
   v_fresh := pgrab_internal.links_fresh(p_chain);
   perform pgrab_internal.move(array_agg(case
     when t.status <> 'waiting' then pgrab_internal.move_to(t.id, t.version, 'leave')
@@ -105,7 +89,7 @@ begin
   if v_lost <> '{}' then
     insert into pgrab.chain (root, chain_id, since) values (null, h.chain_id, h.since)
     returning chain into v_new;
-    update pgrab.task t set chain = v_new where t.id = any (v_lost);
+    perform pgrab_internal.chain_put(v_lost, v_new);
     perform pgrab_internal.chain_once(v_new);
   end if;
 end $$;
@@ -162,7 +146,7 @@ begin
   v_next := pgrab_internal.chain_next(r);
   if v_next is null then
     perform pgrab_internal.chain_once(p_chain);
-    update pgrab.task t set schedule = null where t.id = r.id; -- still there if it is parked
+    perform pgrab_tool.edit(r.id, '{"schedule": null}'); -- still there if it is parked
     return;
   end if;
   if r.calendar is not null then

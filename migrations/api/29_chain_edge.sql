@@ -96,7 +96,7 @@ begin
   perform pgrab_internal.batch_edge_check(v_chain, p_parent, p_child);
   if pgrab_internal.chain_under_way(v_chain) then
     insert into pgrab.edge_change values (v_chain, p_parent, p_child, p_run_if, true);
-    perform pgrab_internal.link_touch(p_child);
+    perform pgrab_internal.link_touch(p_child, v_chain);
     return;
   elsif p.status = 'parked' then
     perform pgrab_internal.chain_refuse(p_parent, p_child, 'it is parked',

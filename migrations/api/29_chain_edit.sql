@@ -294,15 +294,6 @@ begin
 end $$;
 comment on function pgrab_internal.links_to_reopen is 'A parked link and what was skipped because of it.';
 
-create or replace function pgrab_internal.skips_undo(p_ids bigint[], p_after timestamptz) returns void
-language plpgsql set enable_seqscan = off set plan_cache_mode = force_custom_plan set jit = off as $$
-begin
-  update pgrab.run r set ended = null, definition = null
-  where r.task_id = any (p_ids) and r.ended = 'skipped' and r.finished_at > p_after;
-end $$;
-comment on function pgrab_internal.skips_undo is
-  'Links that were skipped in this run of their chain have not ended with it.';
-
 create or replace function pgrab_internal.link_reopen(p_id bigint) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
@@ -330,7 +321,7 @@ begin
       and not pgrab_internal.has_begun(t.attempt, t.steps) and t.id = any (array(
       select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
   perform pgrab_internal.chain_recount(array[v_chain]);
-  perform pgrab_internal.skips_undo(v_open, pgrab_internal.chain_after(v_chain));
+  perform pgrab_internal.links_ended(v_chain, pgrab_internal.chain_after(v_chain), v_open);
 end $$;
 comment on function pgrab_internal.link_reopen is
   'Brings a parked link, and those that were skipped because of it, back into the run.';

@@ -286,14 +286,14 @@ comment on function pgrab_internal.deleted is
 
 -- p_new: the new ids of tasks that have just come back, by their old ones.
 create or replace function pgrab_internal.undelete_one(p_id bigint, p_new jsonb, p_by text)
-returns pgrab_internal.task
+returns bigint
 language plpgsql as $$
 declare
   d record;
   v_parents bigint[];
   v_missing bigint;
   v_want jsonb;
-  t pgrab_internal.task;
+  v_id bigint;
 begin
   d := pgrab_internal.deleted(p_id, p_by);
   select array_agg(coalesce((p_new ->> p.id)::bigint, p.id::bigint) order by p.n),
@@ -309,16 +309,14 @@ begin
       message = format('task %s cannot come back: its parent %s is not there', p_id, v_missing),
       hint = 'Bring back both in one call: pgrab.undelete(array[...]).';
   end if;
-  v_want := d.definition - 'parents' || jsonb_strip_nulls(jsonb_build_object('parent_id', v_parents[1],
+  v_want := d.definition - 'parents' || jsonb_strip_nulls(jsonb_build_object('owner', d.owner,
+    'parent_id', v_parents[1],
     'run_at', case when d.definition ->> 'schedule' is null and v_parents is null then d.fire_at end));
-  execute format('insert into pgrab.task (owner, %s) select $2, %1$s '
-    'from jsonb_populate_record(null::pgrab_internal.task, $1) returning *',
-    (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(v_want) k))
-  into t using v_want, d.owner;
+  v_id := pgrab_tool.add(v_want);
   insert into pgrab.edge (parent_id, child_id, run_if)
-  select v_parents[e.n + 1], t.id, e.edge ->> 'run_if'
+  select v_parents[e.n + 1], v_id, e.edge ->> 'run_if'
   from jsonb_array_elements(d.definition -> 'parents') with ordinality e(edge, n);
-  return t;
+  return v_id;
 end $$;
 comment on function pgrab_internal.undelete_one is 'Inserts a task that was deleted again.';
 
@@ -328,11 +326,9 @@ language plpgsql as $$
 declare
   v_id bigint;
   v_new jsonb := '{}';
-  t pgrab_internal.task;
 begin
   for v_id in select distinct i from unnest(p_ids) i order by i loop
-    t := pgrab_internal.undelete_one(v_id, v_new, p_by);
-    v_new := v_new || jsonb_build_object(v_id, t.id);
+    v_new := v_new || jsonb_build_object(v_id, pgrab_internal.undelete_one(v_id, v_new, p_by));
   end loop;
   return query select x.* from jsonb_each_text(v_new) n join pgrab.task x on x.id = n.value::bigint
     order by x.id;

@@ -120,7 +120,7 @@ begin
     on conflict (task_id, name) do nothing returning task_id)
   select array_agg(s.task_id order by s.task_id) into v_new from sent s;
   -- where it is not that of wait_for, the end must be looked at: steps says so to the plain finish
-  update pgrab.task t set steps = 0
+  perform pgrab_tool.edit(t.id, '{"steps": 0}') from pgrab.task t
   where t.id = any (v_new) and t.steps is null and t.wait_for is distinct from p_name;
   select array_agg(pgrab_internal.signal_move(row(t.*)::pgrab_internal.task) order by t.id)
       filter (where w.goes_on is not true),

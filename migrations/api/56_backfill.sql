@@ -54,7 +54,6 @@ declare
   v_until timestamptz;
   v_fires timestamptz[];
   v_batch bigint;
-  v_want jsonb;
   v_key text;
   l pgrab_internal.limit;
   u pgrab_internal.limit_use;
@@ -89,17 +88,15 @@ begin
   end if;
   v_fires := pgrab_internal.backfill_fires(t, v_from, v_until, (p_wish ->> 'overlap')::boolean);
   if not (p_wish ->> 'dry_run')::boolean then
-    insert into pgrab.task (owner, kind, name, args)
-    values (t.owner, 'batch', left('backfill of ' || pgrab_internal.called(t.id, t.name, t.key), 250),
-      jsonb_strip_nulls(jsonb_build_object('max_running', p_wish -> 'max_running')))
-    returning id into v_batch;
-    v_want := pgrab_internal.definition_whole(t) - array['key', 'schedule', 'timezone', 'starts_at',
-      'ends_at', 'max_runs', 'jitter', 'misfire', 'misfire_after', 'misfire_limit', 'expect_within', 'source',
-      'calendar', 'on_closed'];
-    execute format('insert into pgrab.task (owner, batch, run_at, %s) select $2, $3, f.fire, %1$s '
-      'from unnest($4) f(fire) cross join jsonb_populate_record(null::pgrab_internal.task, $1) w '
-      'order by f.fire', (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(v_want) k))
-    using v_want, t.owner, v_batch, v_fires;
+    v_batch := pgrab_tool.add(jsonb_build_object('owner', t.owner, 'kind', 'batch',
+      'name', left('backfill of ' || pgrab_internal.called(t.id, t.name, t.key), 250),
+      'args', jsonb_strip_nulls(jsonb_build_object('max_running', p_wish -> 'max_running'))));
+    perform pgrab_tool.add(
+      pgrab_internal.definition_whole(t) - array['key', 'schedule', 'timezone', 'starts_at', 'ends_at',
+          'max_runs', 'jitter', 'misfire', 'misfire_after', 'misfire_limit', 'expect_within', 'source',
+          'calendar', 'on_closed']
+        || jsonb_build_object('owner', t.owner, 'batch', v_batch),
+      (select jsonb_agg(jsonb_build_object('run_at', f) order by f) from unnest(v_fires) f));
     -- Under max_running they wait in line from the start, and so run in the order of their fires; the lock is
     -- on a limit that nobody else has yet.  Others are due since now: a fire of last year must not go before
     -- everything else.

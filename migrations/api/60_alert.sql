@@ -201,13 +201,12 @@ declare
   v_task constant jsonb := jsonb_build_object('name', left('alert: ' || (p_facts ->> 'task'), 200))
     || (p_template - 'events') || jsonb_build_object('source', 'pgrab.alert', 'args',
       pgrab_internal.alert_args(coalesce(p_template ->> 'kind', 'sql'),
-        coalesce(p_template -> 'args', '{}'), p_facts), 'traceparent', p_facts -> 'traceparent');
-  v_columns constant text := (select string_agg(quote_ident(k), ', ') from jsonb_object_keys(v_task) k);
+        coalesce(p_template -> 'args', '{}'), p_facts), 'traceparent', p_facts -> 'traceparent',
+      'owner', p_owner);
   v_before text[];
 begin
   v_before := pgrab_internal.call_begin('alert', p_owner);
-  execute format('insert into pgrab.task (owner, %s) select $2, %s '
-    'from jsonb_populate_record(null::pgrab_internal.task, $1)', v_columns, v_columns) using v_task, p_owner;
+  perform pgrab_tool.add(v_task);
   perform pgrab_internal.call_end(v_before);
 end $$;
 comment on function pgrab_internal.alert_insert is

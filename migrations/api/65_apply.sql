@@ -48,7 +48,7 @@ declare
   v_key text;
   v_parents bigint[] := '{}';
   v_want jsonb := p_task - 'parents';
-  v_columns text[];
+  v_changes jsonb;
   t pgrab_internal.task;
 begin
   for v_key in select * from jsonb_array_elements_text(p_task -> 'parents') loop
@@ -62,29 +62,22 @@ begin
     || jsonb_build_object('source', p_source, 'parent_id', v_parents[1]) || v_want;
   select * into t from pgrab.task x where x.key = p_task ->> 'key' for update;
   if not found then
-    select array_agg(quote_ident(k)) into v_columns from jsonb_object_keys(v_want) k;
-    execute format('insert into pgrab.task (owner, %s) select $2, %1$s '
-      'from jsonb_populate_record(null::pgrab_internal.task, $1) returning *',
-      array_to_string(v_columns, ', '))
-    into t using v_want, p_by;
+    t.id := pgrab_tool.add(v_want || jsonb_build_object('owner', p_by));
   elsif t.owner <> p_by and not pgrab_internal.may_operate(p_by) then
     perform pgrab_internal.apply_refuse(p_task, 'the key is taken', 'Give it another key.');
   elsif t.source <> v_want ->> 'source' and t.source <> '' then
     perform pgrab_internal.apply_refuse(p_task, format('it belongs to source %L', t.source),
       'Delete it there first, or give it another key.');
   else
-    select array_agg(w.key order by w.key) into v_columns
+    select jsonb_object_agg(w.key, v_want -> w.key) into v_changes
     from jsonb_each(to_jsonb(jsonb_populate_record(null::pgrab_internal.task, v_want))) w
     where v_want ? w.key and w.value is distinct from to_jsonb(t) -> w.key;
-    if v_columns && '{kind,command,args,on_failure}' and t.owner <> p_by
+    if v_changes ?| '{kind,command,args,on_failure}' and t.owner <> p_by
       and not pgrab_internal.is_member(p_by, pgrab_internal.pgrab_owner()) then
       perform pgrab_internal.apply_refuse(p_task, format('it belongs to %s', t.owner),
         'Only the owner of a task can change what it runs.');
-    elsif v_columns is not null then
-      execute (select format('update pgrab.task t set %s '
-          'from jsonb_populate_record(null::pgrab_internal.task, $1) w where t.id = $2',
-          string_agg(format('%I = w.%1$I', c), ', ')) from unnest(v_columns) c)
-      using v_want, t.id;
+    elsif v_changes is not null then
+      perform pgrab_tool.edit(t.id, v_changes);
     end if;
   end if;
   -- the parents besides the first

@@ -19,12 +19,6 @@ begin
 end $$;
 comment on function pgrab_tool.members_check is 'Refuses members of a task that are not columns of it.';
 
--- Parsed (begin atomic), because callers of add() and edit() have no right to the schema of the type.
-create or replace function pgrab_tool.as_task(p_task jsonb) returns pgrab_internal.task
-language sql stable
-return jsonb_populate_record(null::pgrab_internal.task, p_task);
-comment on function pgrab_tool.as_task is 'A JSON object of columns of pgrab.task as a row.';
-
 create or replace function pgrab.add(p_task jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
 declare
@@ -38,9 +32,7 @@ begin
     v_parents := pgrab_tool.ids_of(array(select jsonb_array_elements_text(p_task -> 'parents')));
     v_want := v_want || jsonb_build_object('parent_id', v_parents[1]);
   end if;
-  execute (select format('insert into pgrab.task (%s) select %1$s from '
-      'pgrab_tool.as_task($1) returning id', string_agg(quote_ident(k), ', '))
-    from jsonb_object_keys(v_want) k) into v_id using v_want;
+  v_id := pgrab_tool.add(v_want);
   if cardinality(v_parents) > 1 then -- only then the caller needs rights to pgrab.edge
     insert into pgrab.edge (parent_id, child_id, run_if)
     select p, v_id, coalesce(p_task ->> 'run_if', 'success') from unnest(v_parents[2:]) p;
@@ -67,10 +59,7 @@ begin
     raise exception using errcode = '22023', message = 'parents cannot be changed here',
       hint = 'Insert into and delete from pgrab.edge, or set parent_id.';
   end if;
-  return query execute (
-    select format('update pgrab.task t set %s from pgrab_tool.as_task($1) w '
-      'where t.id = $2 returning t.*', string_agg(format('%I = w.%1$I', k), ', '))
-    from jsonb_object_keys(p_changes) k) using p_changes, p_id;
+  return query select * from pgrab_tool.edit(p_id, p_changes);
   if not found then
     raise exception using errcode = 'P0002', message = format('there is no live task %s', p_id),
       hint = 'select * from pgrab.tasks shows what there is. A task that has ended cannot be edited.';
