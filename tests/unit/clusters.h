@@ -22,7 +22,7 @@ chance_seed(void)
 	const char *s = getenv("PGRAB_SEED");
 
 	chance_state = s != NULL ? strtoull(s, NULL, 10) : (uint64_t)time(NULL);
-	printf("# PGRAB_SEED=%llu\n", (unsigned long long)chance_state);
+	fprintf(stderr, "PGRAB_SEED=%llu\n", (unsigned long long)chance_state); /* not stdout: see random.h */
 }
 
 static inline uint64_t

@@ -1,5 +1,5 @@
 /*
- * Random numbers for tests: the seed is printed as a TAP comment, and PGRAB_TEST_SEED repeats it.
+ * Random numbers for tests: the seed is printed, and PGRAB_TEST_SEED repeats it.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ random_start(void)
 	clock_gettime(CLOCK_REALTIME, &now);
 	random_state = given != NULL ? strtoull(given, NULL, 10)
 				     : (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec;
-	printf("# PGRAB_TEST_SEED=%" PRIu64 "\n", random_state);
-	fflush(stdout);
+	/* Not to stdout: newer versions of cmocka say there which TAP it is, and meson wants that first. */
+	fprintf(stderr, "PGRAB_TEST_SEED=%" PRIu64 "\n", random_state);
 }
 
 /* splitmix64; 0 <= result < n */

@@ -349,7 +349,7 @@ a_run_that_hops_is_killed(void **state)
 		m = next_message(&t);
 	while (m.event == KEEPER_STARTED);
 	assert_true(m.event == KEEPER_EXITED || m.event == KEEPER_GONE); /* GONE: the keeper caught it */
-	print_message("after the stop it took %d ms\n", (int)((clock_mono_us() - at) / US_PER_MS));
+	print_message("# after the stop it took %d ms\n", (int)((clock_mono_us() - at) / US_PER_MS));
 	assert_true(clock_mono_us() - at < GRACE_US + 3 * US_PER_S);
 	trial_end(&t);
 	for (int i = 0; i < BYSTANDERS; i++) {

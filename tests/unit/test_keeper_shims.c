@@ -248,7 +248,7 @@ shims_are_killed_and_frozen_and_each_run_ends_once(void **state)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
 	print_message(
-	    "%d runs ended, of %d the shim was killed\n", atomic_load(&runs_done), atomic_load(&runs_hit));
+	    "# %d runs ended, of %d the shim was killed\n", atomic_load(&runs_done), atomic_load(&runs_hit));
 	for (int i = 0; i < THREADS; i++)
 		assert_false(bad[i]);
 	assert_int_equal(try_run(), KEEPER_EXITED);
