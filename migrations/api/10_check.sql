@@ -342,7 +342,7 @@ return case
     then 'require: A JSON object of label values, for example {"zone": "eu"}; values are strings, as in the '
       'node''s labels setting.'
   when octet_length(t.prefer::text) > 2000 then 'prefer: It may be at most 2000 bytes long.'
-  when not pgrab_internal.labels_fine(t.prefer)
+  when t.prefer is not null and not pgrab_internal.labels_fine(t.prefer)
     then 'prefer: A JSON object of label values, for example {"site": "hq"}, or null; values are strings, as '
       'in the node''s labels setting.'
   when not t.failover_after between '0' and '365 days'

@@ -194,11 +194,7 @@ declare
   s record;
   v_args text;
 begin
-  -- The usual task of a handler or a plug-in: there is nothing to fill in.
-  if p_chain is null and p_wait_for is null and p_fire_at is null and p_kind not in ('shell', 'exec') then
-    return case when exists (select from pgrab.kind k where k.kind = p_kind and k.handled)
-      then '4:args,' || pgrab_internal.netstring(p_args::text) else p_args::text end;
-  elsif p_wait_for is null then
+  if p_wait_for is null then
     v_args := pgrab_internal.args_for(p_id, p_chain, p_kind, p_args);
   else
     select a.* into s

@@ -334,3 +334,23 @@ args_read(const char *text, size_t len, struct pairs *out, struct err *err)
 	free(r.pair);
 	return rc;
 }
+
+void
+args_take(struct run_task *t, bool whole)
+{
+	char *text = t->args_text;
+	struct err ignored;
+
+	t->args_text = NULL;
+	if (text == NULL)
+		return;
+	if (whole && text[0] == '{') {
+		t->args.item = xcalloc(1, sizeof *t->args.item);
+		t->args.item[t->args.count++] = (struct pair){"args", text};
+		t->args.memory = text;
+	} else if (args_read(text, strlen(text), &t->args, &ignored) == RC_OK) {
+		free(text);
+	} else {
+		t->refused = text; /* pgrab_internal.args_for() */
+	}
+}

@@ -93,6 +93,7 @@ run_free(struct run *r)
 	hold_unref(r->hold);
 	secret_fini(r);
 	pairs_fini(&r->task.args);
+	free(r->task.args_text);
 	free(r->task.refused);
 	free(r->task.name);
 	free(r->task.kind);

@@ -97,6 +97,7 @@ struct run_task {
 	char *proof;
 	char *key;         /* for the log; NULL: it has none */
 	char *traceparent; /* of the run; NULL: its task belongs to no trace */
+	char *args_text;   /* as the database has sent them, until args_take(); NULL: there are none */
 	struct pairs args;
 	char **secret; /* what was filled in; see core/secret.h */
 	size_t n_secrets;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "core/args.h"
 #include "db/row_lock.h"
 #include "db/sql.h"
 #include "db/store_priv.h"
@@ -12,9 +11,6 @@
 void
 store_fill_definition(struct run *r, const PGresult *res, int row)
 {
-	struct err ignored;
-	const char *args = db_text(res, row, ARGS);
-
 	r->started = db_bool(res, row, STARTED);
 	r->task.attempt = (int32_t)db_int64(res, row, ATTEMPT);
 	r->task.max_attempts = (int32_t)db_int64(res, row, MAX_ATTEMPTS);
@@ -37,10 +33,8 @@ store_fill_definition(struct run *r, const PGresult *res, int row)
 		r->task.traceparent = xstrdup(db_text(res, row, TRACEPARENT));
 	if (!PQgetisnull(res, row, KEY))
 		r->task.key = xstrdup(db_text(res, row, KEY));
-	/* what cannot be read is the reason why there are none: pgrab_internal.args_for() */
-	if (args_read(args, (size_t)PQgetlength(res, row, ARGS), &r->task.args, &ignored) != RC_OK) {
-		r->task.refused = xstrdup(args);
-	}
+	if (!PQgetisnull(res, row, ARGS))
+		r->task.args_text = xstrdup(db_text(res, row, ARGS));
 }
 
 static struct run *

@@ -114,11 +114,12 @@ def sizes(tiny):
 def measured(backend, scene, tiny):
     """(name of a statement, rows, instructions a call), again and again."""
     insert_one, insert_later, insert_many = "insert one, due now", "insert one in a minute", "insert many"
-    insert_args = "insert many with args"
+    insert_args, insert_one_args = "insert many with args", "insert one with args"
     backend.prepare(insert_one, "insert into pgrab.task (kind) values ($1)")
     backend.prepare(insert_later, "insert into pgrab.task (kind, run_at) values ($1, now() + interval '1 minute')")
     backend.prepare(insert_many, "insert into pgrab.task (kind) select $1 from generate_series(1, $2::int)")
     backend.prepare(insert_args, f"insert into pgrab.task (kind, args) select $1, {ARGS}::jsonb from generate_series(1, $2::int) i")
+    backend.prepare(insert_one_args, f"insert into pgrab.task (kind, args) select $1, {ARGS}::jsonb from (values (1)) v(i)")
     for name in ("look", "claim", "start", "finish"):
         backend.prepare(name, expand(ROOT / f"src/db/sql/{name}.sql"))
     lanes, n = scene.lanes, len(scene.lanes)
@@ -133,6 +134,7 @@ def measured(backend, scene, tiny):
 
         yield insert_one, 1, backend.execute(insert_one, "noop")[0]
         yield insert_later, 1, backend.execute(insert_later, "noop")[0]
+        yield insert_one_args, 1, backend.execute(insert_one_args, "nothing")[0]
         yield insert_many, batch, backend.execute(insert_many, "noop", batch)[0]
         yield insert_args, batch, backend.execute(insert_args, "nothing", batch)[0]
         cost, rows = backend.execute(

@@ -1,6 +1,6 @@
 -- What is refused of a task, with what words, and what is not.
 begin;
-select plan(249);
+select plan(259);
 
 -- What the server says to a statement: SQLSTATE, column, message, hint; null when it says nothing.
 create function pg_temp.refusal(p_sql text, out state text, out col text, out message text, out hint text)
@@ -261,6 +261,24 @@ insert into pgrab.kind values ('echo', 'a plug-in');
 select is(r.state, null, g.about || coalesce(': ' || r.message, ''))
 from good g, pg_temp.refusal(
   format('insert into pgrab.task (%s) overriding system value values (%s)', g.cols, g.vals)) r order by g.n;
+
+-- What has announced no schema is let in without a look at each row, but not whatever it is.
+create temporary table free (n integer generated always as identity, col text, cols text, vals text);
+insert into free (col, cols, vals) values
+  ('args', 'kind, args', $$'echo', '[]'$$), ('args', 'kind, args', $$'echo', '"x"'$$),
+  ('args', 'kind, args', $$'echo', jsonb_build_object('a', repeat('x', 1048576))$$),
+  ('timeout', 'kind, args, timeout', $$'echo', '{"a": 1}', '0'$$),
+  ('command', 'kind, args, command', $$'echo', '{}', ' '$$),
+  ('command', 'kind, args, command', $$'sql', '{"params": [1]}', ' '$$),
+  ('args', 'kind, args, command', $$'sql', '{"params": [1], "more": 1}', 'x'$$),
+  ('args', 'kind, args, command',
+    $$'sql', jsonb_build_object('params', jsonb_build_array(repeat('x', 1048576))), 'x'$$),
+  ('args', 'kind, args', $$'echo', '{"a": 1}'), ('noop', '{}'), ('echo', '[1]'$$),
+  ('args', 'kind, args', $$'echo', '{}'), ('strict', '{"b": 1}'$$);
+insert into pgrab.kind (kind, summary, schema) values ('strict', '', '{"required": ["a"]}');
+select is(r.state || ' ' || r.col, '22023 ' || f.col, left(f.vals, 60) || ': refused')
+from free f, pg_temp.refusal(format('insert into pgrab.task (%s) values (%s)', f.cols, f.vals)) r
+order by f.n;
 
 select * from finish();
 rollback;

@@ -117,6 +117,16 @@ def test_what_a_beat_asks_of_the_server_is_asked_once_however_many_others_there_
     assert len(rows) == 301 and rows[0].durable and calls["may_lose"] == 1 and calls.get("server_life", 0) <= 2, (rows[0], calls)
 
 
+def test_rows_of_a_kind_without_a_schema_are_not_checked_one_by_one(cluster, db):
+    cluster.superuser(f"alter database {db.name} set track_functions = 'all'")
+    db.query("insert into pgrab.kind (kind, summary, schema) values ('any', '', null), ('strict', '', '{}')")
+    with db.connect(autocommit=False) as conn:
+        def checked(kind):
+            conn.execute(f"insert into pgrab.task (kind, args) select '{kind}', '{{\"a\": 1}}' from generate_series(1, 10)")
+            return conn.execute("select sum(calls) from pg_stat_xact_user_functions where funcname = 'insert_check'").fetchone()[0]
+        assert checked("any") is None and checked("strict") == 10
+
+
 def test_nodes_that_are_down_cost_nothing(db):
     registered(db, "up", 2, down=False)
     db.query("insert into pgrab.task (kind) values ('noop')")

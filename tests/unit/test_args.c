@@ -139,6 +139,36 @@ what_is_cut_or_spoilt_ends(void **state)
 	}
 }
 
+/* A handler gets the object as it is written, secrets and all; a list behind it, or in its place, is taken
+ * apart for anybody. */
+static void
+who_takes_the_whole_object_gets_its_text(void **state)
+{
+	static const char object[] = "{\"env\": {\"A\": {\"secret\": \"s\"}}}";
+	struct run_task t = {.args_text = xstrdup(object)};
+
+	(void)state;
+	args_take(&t, true);
+	assert_int_equal(t.args.count, 1);
+	assert_string_equal(pairs_get(&t.args, "args"), object);
+	args_take(&t, true); /* there is no more */
+	assert_int_equal(t.args.count, 1);
+	pairs_fini(&t.args);
+	t = (struct run_task){.args_text = xstrdup(object)};
+	args_take(&t, false);
+	assert_string_equal(pairs_get(&t.args, "env:secret"), "A=s");
+	pairs_fini(&t.args);
+	t = (struct run_task){.args_text = xstrdup("4:args,2:{},7:parents,2:{},")};
+	args_take(&t, true);
+	assert_string_equal(pairs_get(&t.args, "parents"), "{}");
+	assert_null(t.args_text);
+	pairs_fini(&t.args);
+	t = (struct run_task){.args_text = xstrdup("args cannot be filled: no")};
+	args_take(&t, true);
+	assert_string_equal(t.refused, "args cannot be filled: no");
+	free(t.refused);
+}
+
 int
 main(void)
 {
@@ -147,6 +177,7 @@ main(void)
 	    cmocka_unit_test(what_parents_have_printed_follows),
 	    cmocka_unit_test(what_is_no_args_is_refused),
 	    cmocka_unit_test(what_is_cut_or_spoilt_ends),
+	    cmocka_unit_test(who_takes_the_whole_object_gets_its_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/args.h"
 #include "node/context.h"
 #include "node/crews/http_crew.h"
 #include "node/handlers/handlers.h"
@@ -55,6 +56,12 @@ crews_kinds(const struct node *n, void (*each)(void *ctx, const char *kind), voi
 	handlers_kinds(n->handlers, each, ctx);
 	if (n->http_crew != NULL)
 		each(ctx, HTTP);
+}
+
+void
+crews_args(const struct node *n, struct run *r)
+{
+	args_take(&r->task, handlers_crew(n->handlers, r->task.kind) > 0);
 }
 
 void

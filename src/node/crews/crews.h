@@ -26,6 +26,9 @@ int64_t crews_slots(const struct node *n);
 /* Calls each() for every kind that is not the workers'. */
 void crews_kinds(const struct node *n, void (*each)(void *ctx, const char *kind), void *ctx);
 
+/* Takes the args of a run that has started apart, as its crew needs them.  By who has the run. */
+void crews_args(const struct node *n, struct run *r);
+
 /* Not for the workers.  take: a run that is on record as started, due soon. */
 void crews_take(struct node *n, struct run *r);
 int crews_wake_fd(const struct node *n, size_t crew); /* tells it to look at the stops of its runs */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
+#include "node/crews/crews.h"
 
 #define MISFIRES_MAX 100 /* settled per look: each may write a thousand rows of history */
 /* For this long after a locked row no claim waits for another, at first and at most. */
@@ -167,8 +168,10 @@ give_won(struct taking *k, struct run *chain, size_t won, size_t from, size_t n)
 
 	k->won += won;
 	for (struct run *r = chain; r != NULL; r = run_next(r)) {
-		if (r->started)
+		if (r->started) {
 			doubts_drop(&l->node->doubts, r->id);
+			crews_args(l->node, r);
+		}
 	}
 	set_needs(k, chain, from, n);
 	boss_give(l->node->boss, chain, (struct room){0});

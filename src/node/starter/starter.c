@@ -270,6 +270,10 @@ work(struct starter *s, size_t n)
 	n_new = split_last(s->batch, n_start, is_started, NULL);
 	if (n_new > 0)
 		start(s, incarnation, n_new);
+	for (size_t i = 0; i < n_new; i++) {
+		if (s->batch[i]->started)
+			crews_args(s->node, s->batch[i]);
+	}
 	fetch_secrets(s, incarnation, s->batch, n_start);
 	for (size_t i = 0; i < n_start; i++) {
 		if (s->batch[i]->started) {
