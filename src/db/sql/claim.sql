@@ -10,10 +10,12 @@
 -- claims that are over, $8 the latest due time of tasks to start at once (us since 1970).
 with won as (
   update pgrab.task t
-  set status = case when :at_once then 'running' else 'claimed' end,
-    attempt = t.attempt + case when :at_once then 1 else 0 end,
-    version = t.version + 1, node_id = $3::bigint, incarnation = $4::bigint, claimed_at = clock_timestamp(),
-    started_at = case when t.kind <> 'noop' and :at_once then clock_timestamp() end
+  set (status, attempt, started_at) = (
+      select case when s.now then 'running' else 'claimed' end,
+        t.attempt + case when s.now then 1 else 0 end,
+        case when t.kind <> 'noop' and s.now then clock_timestamp() end
+      from (select :at_once as now offset 0) s),
+    version = t.version + 1, node_id = $3::bigint, incarnation = $4::bigint, claimed_at = clock_timestamp()
   from unnest((select $1::bigint[]), (select $2::bigint[])) as c(id, version)
   where t.id = any (array[c.id]) and t.version = c.version and case when t.status = 'scheduled' then true end
     and not (select c.paused from pgrab.cluster c)
