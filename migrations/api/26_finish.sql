@@ -44,14 +44,13 @@ comment on function pgrab_internal.outcome_rows is 'The runs of a batch as rows.
 -- Most runs end like this: the run succeeded and its task, plain or a link, has no next fire, so one
 -- statement deletes the row and writes the history.  The chain is found by subqueries, because a join might
 -- read the whole table for a few rows.  When the task became part of a chain while this statement waited for
--- its row, finish_rest() takes over.
+-- its row, finish_rest() takes over.  links: some of them are links.
 create or replace function pgrab_internal.finish_last(
-  b pgrab_internal.outcomes, p_node_id bigint, p_node text)
-returns pgrab_internal.moved[]
+  b pgrab_internal.outcomes, p_node_id bigint, p_node text, out moved pgrab_internal.moved[],
+  out links boolean)
 language plpgsql as $$
 declare
   v_edges constant boolean := pg_relation_size('pgrab.edge') > 0;
-  v_moved pgrab_internal.moved[];
 begin
   with gone as (
     delete from pgrab.task t
@@ -81,13 +80,29 @@ begin
     from gone g)
   select array_agg((g.id, g.version, g.incarnation, 'succeed', 'running', 'done', 'succeeded', g.finished_at,
     g.chain, g.fire_at, g.chain is not null, g.chain is not null, true, true, false,
-    false)::pgrab_internal.moved)
-  into v_moved
+    false)::pgrab_internal.moved), bool_or(g.chain is not null)
+  into moved, links
   from gone g;
-  return coalesce(v_moved, '{}');
+  moved := coalesce(moved, '{}');
 end $$;
 comment on function pgrab_internal.finish_last is
   'The part of finish() for runs that succeeded and were the last of their task. Returns those.';
+
+-- As move_follow() asks for each.  The size of a table that was always empty is 0.
+create or replace function pgrab_internal.plain_ends_heard() returns boolean
+language plpgsql as $$
+begin
+  if pg_relation_size('pgrab.incident') > 0 or pg_relation_size('pgrab.limit_place') > 0
+      or pg_relation_size('pgrab.cancel_request') > 0 or pg_relation_size('pgrab.wait') > 0
+      or pg_relation_size('pgrab.signal') > 0 then
+    return true;
+  elsif pg_relation_size('pgrab.alert') = 0 then -- asked alone: a query is as dear as all of these
+    return false;
+  end if;
+  return exists (select from pgrab.alert a where a.enabled and 'succeeded' = any (a.events));
+end $$;
+comment on function pgrab_internal.plain_ends_heard is
+  'Could anything follow from the success of a task that is gone and was no link?';
 
 -- The same for a single run of a task that is not a link: the usual case with few busy workers, and for every
 -- sql task, in its own transaction.  There the cost of a function is that of its expressions, each of which
@@ -365,15 +380,22 @@ returns pgrab_internal.moved[]
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_before text := pgrab_internal.link_ends('on');
+  v_last record;
   v_moved pgrab_internal.moved[] := '{}';
+  v_heard boolean := true;
 begin
   if 'succeeded' = any (b.outcomes) then
-    v_moved := pgrab_internal.finish_last(b, p_node_id, p_node);
+    v_last := pgrab_internal.finish_last(b, p_node_id, p_node);
+    v_moved := v_last.moved;
+    v_heard := v_last.links;
   end if;
   if cardinality(v_moved) < cardinality(b.ids) then
     v_moved := v_moved || pgrab_internal.finish_rest(b, p_node);
+    v_heard := true;
   end if;
-  perform pgrab_internal.move_follow(v_moved, p_node);
+  if v_heard or pgrab_internal.plain_ends_heard() then
+    perform pgrab_internal.move_follow(v_moved, p_node);
+  end if;
   if cardinality(v_moved) < cardinality(b.ids) then
     perform pgrab_internal.runs_over(b.ids, b.versions, b.incarnations, b.outcomes);
   end if;
