@@ -27,13 +27,13 @@ begin
     when current_setting('fsync') <> 'on'
       then 'fsync is off: a crash of the server may lose what it acknowledged'
     when p_async or current_setting('synchronous_standby_names') <> '' then null
-    when exists (select from pg_replication_slots s where s.slot_type = 'physical')
+    when exists (select from pg_get_replication_slots() s where s.slot_type = 'physical')
       or exists (
-        select from pg_stat_replication r
+        select from pg_stat_get_wal_senders() w cross join lateral pg_stat_get_activity(w.pid) r
         where r.application_name is distinct from 'pg_basebackup'
           and r.application_name is distinct from 'pg_receivewal'
           and not exists (
-            select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical'))
+            select from pg_get_replication_slots() s where s.active_pid = w.pid and s.slot_type = 'logical'))
       then 'an asynchronous standby is attached: when promoted, it may lack commits that were acknowledged'
         || ' (set synchronous_standby_names on the server, or at_most_once_async = yes for a node)'
   end;

@@ -95,9 +95,11 @@ store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *
 	return db_query(db, sql_text("node_pools"), 2, params, NULL, err);
 }
 
-/* Columns of node_list.sql; node_beat.sql has more. */
+/* Columns of node_list.sql, node_beat.sql and node_beat_all.sql; those of beats follow. */
+enum { DB_NOW, LIFE, LIST__COUNT, DRAIN = LIST__COUNT, STOPS, OUTPUTS, TOLD, DURABLE, OVERRIDE, BEAT__COUNT };
+
+/* Of node_columns.inc, behind those. */
 enum {
-	DB_NOW,
 	ID,
 	NAME,
 	INCARNATION,
@@ -115,14 +117,7 @@ enum {
 	WORK,
 	CPU_FREE,
 	MEMORY_FREE,
-	FROM_BAND,
-	LIFE,
-	DRAIN,
-	STOPS,
-	OUTPUTS,
-	TOLD,
-	DURABLE,
-	OVERRIDE
+	FROM_BAND
 };
 
 static void
@@ -146,7 +141,7 @@ read_wishes(const PGresult *res, struct node_wishes *w)
 }
 
 static void
-read_members(const struct db *db, const PGresult *res, struct members *m)
+read_members(const struct db *db, const PGresult *res, int first, struct members *m)
 {
 	size_t n = (size_t)PQntuples(res);
 	AUTO_FREE struct member_row *rows = xcalloc(n + 1, sizeof *rows);
@@ -154,24 +149,24 @@ read_members(const struct db *db, const PGresult *res, struct members *m)
 	for (size_t k = 0; k < n; k++) {
 		int i = (int)k;
 
-		rows[k] = (struct member_row){.id = db_int64(res, i, ID),
-		    .name = db_text(res, i, NAME),
-		    .incarnation = db_int64(res, i, INCARNATION),
-		    .beat = db_int64(res, i, BEAT),
-		    .weight = db_double(res, i, WEIGHT),
-		    .slots = db_int64(res, i, SLOTS),
-		    .in_hand = db_int64(res, i, IN_HAND),
-		    .draining = strcmp(db_text(res, i, STATE), "draining") == 0,
-		    .labels = db_text(res, i, LABELS),
-		    .heartbeat_us = db_int64(res, i, HEARTBEAT),
-		    .dead_after_us = db_int64(res, i, DEAD_AFTER),
-		    .busy = db_bool(res, i, BUSY),
-		    .server_life = db_int64(res, i, SERVER_LIFE),
-		    .fitness = db_int64(res, i, FITNESS),
-		    .work = db_text(res, i, WORK),
-		    .cpu_free = (int32_t)db_int64(res, i, CPU_FREE),
-		    .memory_free = (int32_t)db_int64(res, i, MEMORY_FREE),
-		    .from_band = (int)db_int64(res, i, FROM_BAND)};
+		rows[k] = (struct member_row){.id = db_int64(res, i, first + ID),
+		    .name = db_text(res, i, first + NAME),
+		    .incarnation = db_int64(res, i, first + INCARNATION),
+		    .beat = db_int64(res, i, first + BEAT),
+		    .weight = db_double(res, i, first + WEIGHT),
+		    .slots = db_int64(res, i, first + SLOTS),
+		    .in_hand = db_int64(res, i, first + IN_HAND),
+		    .draining = strcmp(db_text(res, i, first + STATE), "draining") == 0,
+		    .labels = db_text(res, i, first + LABELS),
+		    .heartbeat_us = db_int64(res, i, first + HEARTBEAT),
+		    .dead_after_us = db_int64(res, i, first + DEAD_AFTER),
+		    .busy = db_bool(res, i, first + BUSY),
+		    .server_life = db_int64(res, i, first + SERVER_LIFE),
+		    .fitness = db_int64(res, i, first + FITNESS),
+		    .work = db_text(res, i, first + WORK),
+		    .cpu_free = (int32_t)db_int64(res, i, first + CPU_FREE),
+		    .memory_free = (int32_t)db_int64(res, i, first + MEMORY_FREE),
+		    .from_band = (int)db_int64(res, i, first + FROM_BAND)};
 	}
 	m->pooled = db_pooled(db);
 	members_observe(m, rows, n, n > 0 ? db_int64(res, 0, LIFE) : 0, clock_mono_us());
@@ -189,10 +184,10 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 		pgarray_int(&gauges, b->gauge[i]);
 	for (int i = 0; i < COUNT__COUNT; i++)
 		pgarray_int(&counts, b->add[i]);
-	rc = db_query(db, sql_text("node_beat"), 15,
+	rc = db_query(db, sql_text(others == NULL ? "node_beat" : "node_beat_all"), 14,
 	    (const char *[]){NUMBER(b->node_id), NUMBER(b->incarnation), b->draining ? "draining" : "up",
-		b->bell ? "t" : "f", pgarray_str(&gauges), pgarray_str(&counts), others != NULL ? "t" : "f",
-		b->busy ? "t" : "f", b->ill ? "t" : "f", b->outlasts ? "t" : "f",
+		b->bell ? "t" : "f", pgarray_str(&gauges), pgarray_str(&counts), b->busy ? "t" : "f",
+		b->ill ? "t" : "f", b->outlasts ? "t" : "f",
 		b->outlast == OUTLAST_NO      ? NULL
 		: b->outlast == OUTLAST_ASYNC ? "t"
 					      : "f",
@@ -205,7 +200,7 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 		read_wishes(res, wishes);
 		*db_now_us_out = db_int64(res, 0, DB_NOW);
 		if (others != NULL)
-			read_members(db, res, others);
+			read_members(db, res, BEAT__COUNT, others);
 	}
 	return rc;
 }
@@ -278,7 +273,7 @@ store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, str
 
 	if (rc == RC_OK) {
 		*db_now_us_out = PQntuples(res) > 0 ? db_int64(res, 0, DB_NOW) : 0;
-		read_members(db, res, m);
+		read_members(db, res, LIST__COUNT, m);
 	}
 	return rc;
 }

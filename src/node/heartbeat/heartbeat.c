@@ -31,7 +31,7 @@
 #define WISH_US    (100 * US_PER_MS)
 #define WISH_BURST 10
 /* Time between two readings of all nodes, per node of the cluster. */
-#define OTHERS_US (20 * US_PER_MS)
+#define OTHERS_US (40 * US_PER_MS)
 
 void
 heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us)
