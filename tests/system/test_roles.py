@@ -176,7 +176,7 @@ def test_what_ran_before_goes_on(roles, node):
     for kind in ("noop", "shell", "http", "mail"):
         assert f"applying grant pgrab_kind_{kind} to {boss}" in roles.converted, roles.converted
     assert "kind_exec" not in roles.converted
-    start(roles, node)
+    start(roles, node, fence_after="40s", dead_after="60s")  # migrate is refused when it lasts a third of that
     for key in ("old", "old shell"):
         task = roles.ask("boss", f"select id from pgrab.run_now('{key}')")[0][0]
         roles.db.wait(f"select exists (select from pgrab.run where task_id = {task} and outcome = 'succeeded')")
