@@ -81,11 +81,16 @@ comment on function pgrab_internal.caller is
 
 -- --------------------------------------------------------------------------------------------------- events
 
+-- Whoever makes the partition of today has the default one locked.  An insert that waits for it has been
+-- routed there, and would be refused once the partition is there.
 create or replace function pgrab_internal.event(
   p_what text, p_role text, t pgrab_internal.task, p_detail jsonb default null)
 returns void
 language plpgsql as $$
 begin
+  if to_regclass('pgrab.event_' || to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD')) is null then
+    lock table pgrab.event_rest in row exclusive mode;
+  end if;
   insert into pgrab.event (what, role, task_id, task, owner, detail)
   values (p_what, p_role, t.id, coalesce(t.name, t.key), t.owner, p_detail);
 end $$;

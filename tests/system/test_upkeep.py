@@ -26,6 +26,23 @@ def test_the_walk_of_chains_holds_nothing_that_finishes_wait_for(db):
     assert done and db.one("select count(*) from pgrab.run") == 1
 
 
+def test_a_schedule_is_added_while_the_partition_of_today_is_made(db):
+    """After days without a node.  An insert that waits for the default partition would be refused: its day has another one by then."""
+    day = db.one("select pgrab_internal.today()")
+    db.query(f"drop table pgrab.event_{day:%Y%m%d}")
+    with db.connect(autocommit=False) as maker, db.connect() as user:
+        maker.execute("select pgrab_internal.day_make('event', pgrab_internal.today())")
+        done = []
+        thread = threading.Thread(target=lambda: done.append(user.execute("insert into pgrab.task (kind, schedule) values ('noop', '@daily')").rowcount))
+        thread.start()
+        try:
+            db.wait("select count(*) = 1 from pg_locks where not granted")
+        finally:
+            maker.commit()
+            thread.join(timeout=20)
+    assert done == [1] and db.one(f"select count(*) from pgrab.event_{day:%Y%m%d} where what = 'insert'") == 1
+
+
 def test_a_second_upkeep_passes_by(db):
     """Its lock is a row of ours; an advisory lock of the same name means nothing."""
     with db.connect(autocommit=False) as other:
