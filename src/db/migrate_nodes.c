@@ -38,6 +38,5 @@ migrate_in_time(int64_t until_us, struct err *err)
 		return RC_OK;
 	return err_set(err, RC_BAD,
 	    "nodes that are up wait for it, and would stop their runs if it took any longer; it was undone: "
-	    "try "
-	    "again when the server has less to do, or stop the nodes first");
+	    "try again when the server has less to do, or stop the nodes first");
 }
