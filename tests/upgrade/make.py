@@ -235,7 +235,7 @@ class World:
 
 
 def dump(db):
-    done = subprocess.run(["pg_dump", "--no-owner", "--no-comments", db.dsn], capture_output=True, text=True, env=clean_env(), check=True)
+    done = subprocess.run(["pg_dump", "--no-owner", db.dsn], capture_output=True, text=True, env=clean_env(), check=True)
     return re.sub(r"^\\(un)?restrict .*\n", "", done.stdout, flags=re.M)
 
 
