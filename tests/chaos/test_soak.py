@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pooler import BOUNCER
 from soak_judge import MB, growth, plot, verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +52,7 @@ def test_the_picture_has_a_line_for_each_series():
 
 
 @pytest.mark.deadline(240)
+@pytest.mark.skipif(BOUNCER is None, reason="pgbouncer is not installed (scripts/deps check)")
 def test_a_few_seconds_of_it():
     done = subprocess.run([ROOT / "scripts/soak", "--tiny", "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=220, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
