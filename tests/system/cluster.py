@@ -108,6 +108,16 @@ def run_pgrab(*args, dsn=None, timeout=30, check=True, env=None):
     return done
 
 
+def migrate_beside_nodes(*options, dsn, timeout=30):
+    """On a busy machine it is undone rather than that nodes lose their leases: then it is tried again, as it says."""
+    for _ in range(20):
+        done = run_pgrab("migrate", *options, dsn=dsn, timeout=timeout, check=False)
+        if done.returncode == 0:
+            return done
+        assert "it was undone: try again" in done.stderr, done.stderr
+    raise AssertionError(f"pgrab migrate was undone again and again: {done.stderr}")
+
+
 class Cluster:
     """A PostgreSQL server: one that is given by its DSN, or a private one that the tests may stop and start."""
 
