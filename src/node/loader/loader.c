@@ -28,11 +28,13 @@
 #define LOOK_GAP_EACH   (3 * US_PER_MS)
 #define LOOK_GAP_MAX_US (200 * US_PER_MS)
 
-/* A NOTIFY wakes a session of each node.  Where that is much, nodes do without: one that has found something
- * this often in a row looks once in a gap, whether it rings or not, until it has found nothing this often. */
+/* A NOTIFY wakes a session of each node, as long as one of them wants the bell.  Where that is much, nodes do
+ * without: one that finds something more often than every third time looks once in a gap, whether it rings or
+ * not, until it has found nothing for a while.  That must not happen by chance: of 90 nodes that find something
+ * two times of three, some would always want the bell again. */
 #define STEADY_NODES 10
-#define STEADY_AFTER 6
-#define STEADY_OVER  3
+#define STEADY_FULL  12
+#define STEADY_FIND  2
 
 /* One more look this long after we were busy, or asked for the bell, and again after twice as long, up to a
  * poll: a session that did not ring, because nobody wanted the bell, may commit only then. */
@@ -226,13 +228,12 @@ nodes_up(const struct loader *l)
 static void
 note_steady(struct loader *l, const struct wakeup *w)
 {
-	if (nodes_up(l) < STEADY_NODES)
-		l->finds = 0;
-	else if (w->found)
-		l->finds = l->steady || l->finds + 1 >= STEADY_AFTER ? STEADY_AFTER : l->finds + 1;
-	else if (w->looked)
-		l->finds = l->steady ? l->finds - STEADY_AFTER / STEADY_OVER : 0;
-	l->steady = l->finds >= STEADY_AFTER || (l->steady && l->finds > 0);
+	int finds = l->finds + (w->found ? STEADY_FIND : w->looked ? -1 : 0);
+
+	if (nodes_up(l) < STEADY_NODES || finds < 0)
+		finds = 0;
+	l->finds = finds < STEADY_FULL ? finds : STEADY_FULL;
+	l->steady = l->finds == STEADY_FULL || (l->steady && l->finds > 0);
 }
 
 /* Is there more to do than this node can?  And whose tasks were left for lack of room? */

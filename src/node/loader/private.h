@@ -83,9 +83,9 @@ struct loader {
 	int64_t published;       /* incarnation under which pgrab.node says what own says; 0: none */
 	bool hungry;             /* the last look left rows behind */
 	bool for_now;            /* the last look found something for now */
-	bool steady;             /* looks have found something each time: we look once in a gap */
+	bool steady;             /* looks find something often: we look once in a gap */
 	bool deaf;               /* hungry or steady: we look again soon by ourselves */
-	int finds;               /* in a row, no more than make us steady */
+	int finds;               /* how often lately; as many as make us steady at most */
 	bool moved;              /* it changed something, so another one finds other rows */
 	/* By crew: its tasks were left behind, or skipped for lack of room. */
 	bool wants[CREWS_MAX], wants_more[CREWS_MAX]; /* more: for one that needs more room than there was */
