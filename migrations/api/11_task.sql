@@ -74,13 +74,13 @@ comment on view pgrab_internal.bell is
 comment on column pgrab_internal.bell.id is 'The node. Null: one that the snapshot may not show.';
 
 -- Tells sleeping nodes to look now.  Only a hint: everything works without it, at most `poll` later.  The
--- payload names shards, so that a look for one task reads one shard.  An empty payload stands for many
--- shards: look everywhere.
+-- payload names shards, so that a look for one task reads one shard, and nodes without a share in these do
+-- not look at all.  An empty payload stands for more than 64 shards: look everywhere.
 create or replace function pgrab_internal.ring_out(p_shards smallint[]) returns void
 language plpgsql as $$
 begin
   perform pg_notify('pgrab',
-    case when cardinality(p_shards) <= 16 then array_to_string(p_shards, ' ') else '' end);
+    case when cardinality(p_shards) <= 64 then array_to_string(p_shards, ' ') else '' end);
 end $$;
 comment on function pgrab_internal.ring_out is 'The doorbell: a NOTIFY on channel pgrab.';
 
@@ -704,9 +704,9 @@ begin
   end if;
   if v.due_at < now() + interval '20 s' then
     if exists (select from pgrab_internal.bell) then
-      -- 17 shards are enough to know that there are more than 16
+      -- 65 shards are enough to know that there are more than 64
       perform pgrab_internal.ring_out(array(
-        select distinct pgrab.shard(t.id) from new_task t where t.due_at < now() + interval '20 s' limit 17));
+        select distinct pgrab.shard(t.id) from new_task t where t.due_at < now() + interval '20 s' limit 65));
     end if;
   end if;
   if v.tied then

@@ -101,7 +101,7 @@ def watched(args, db, nodes, inserts):
     meter.stop()
     commits, found = meter.commit_count() - meter.commits, worst.statements(db)
     connections = db.one("select count(*) from pg_stat_activity where datname = current_database() and application_name like 'pgrab %%'")
-    wait_until(lambda: not db.one("select exists (select from pgrab.task)"), 60, "the last tasks to end", 0.1)
+    wait_until(lambda: not db.one("select exists (select from pgrab.task)"), max(60, args.nodes), "the last tasks to end", 0.1)
     wait_until(lambda: claims(db)[0] >= inserts.done, 10, "the beats to tell", 0.1)
     late = [row[0] for row in db.query("select (extract(epoch from started_at - fire_at) * 1000)::float8 from pgrab.run "
                                        "where fire_at between %s and %s::timestamptz + %s * interval '1 s'", since, since, seconds)]

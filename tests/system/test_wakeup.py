@@ -44,6 +44,18 @@ def test_what_a_long_transaction_inserted_while_the_node_was_busy_starts_when_it
     assert max(late) < 2, late
 
 
+def test_a_ring_names_the_shards_of_what_was_inserted_together(db, nodes):
+    """So that nodes which own none of them do not look; of more than 64 it says nothing, and all look."""
+    nodes.start("a")
+    db.wait_run(db.add(kind="noop"))  # so that its lane is known, which would ring as well
+    db.wait("select bell from pgrab.node")
+    with db.listen("pgrab") as ear:
+        for rows in (40, 2000):
+            shards = db.one("with new as (insert into pgrab.task (kind, run_at) select 'noop', now() + interval '10 s' "
+                            "from generate_series(1, %s) returning id) select array_agg(distinct pgrab.shard(id)) from new", rows)
+            assert {int(shard) for shard in ear.wait().split()} == (set(shards) if len(shards) <= 64 else set())
+
+
 @pytest.mark.deadline(120)
 def test_what_everybody_may_shout_does_not_fill_the_node(db, nodes):
     """Every role may NOTIFY, 8 kB at a time; once a minute the bell waits for an answer, here for one that does not come."""

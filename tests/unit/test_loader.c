@@ -335,20 +335,56 @@ insert_for(int64_t us)
 	return latest_us;
 }
 
+#define GAP_US ((2 + 3 * (MANY - 1)) * US_PER_MS)
+
+static void
+go_on_for(int64_t us)
+{
+	for (int64_t until_us = clock_mono_us() + us; clock_mono_us() < until_us; work_off())
+		go_on();
+}
+
 static void
 among_many_nodes_rings_are_gathered_and_a_node_that_always_finds_something_wants_none(void **unused)
 {
-	int64_t gap_us = (2 + 3 * (MANY - 1)) * US_PER_MS;
-
 	begin_beside_many();
-	assert_true(insert_for(2 * US_PER_S) <= gap_us + 2 * US_PER_MS);
-	assert_in_range(fake.calls[FAKE_LOOK], 10, 2 * US_PER_S / gap_us + 4); /* 2: once a poll at others' */
+	assert_true(insert_for(2 * US_PER_S) <= GAP_US + 2 * US_PER_MS);
+	assert_in_range(fake.calls[FAKE_LOOK], 10, 2 * US_PER_S / GAP_US + 4); /* 2: once a poll at others' */
 	assert_int_equal(atomic_load(&p.n.hungry), 1);
 	fake.calls[FAKE_LOOK] = 0;
-	for (int64_t until_us = clock_mono_us() + 5 * gap_us; clock_mono_us() < until_us; work_off())
-		go_on();
+	go_on_for(14 * GAP_US);
 	assert_int_equal(atomic_load(&p.n.hungry), 0); /* nothing comes any more: now it wants to be told */
-	assert_true(insert_for(2 * US_PER_S) <= gap_us + 2 * US_PER_MS);
+	assert_true(insert_for(2 * US_PER_S) <= GAP_US + 2 * US_PER_MS);
+	parts_end(&p);
+}
+
+static void
+among_many_nodes_one_that_finds_something_two_times_of_three_wants_no_bell(void **unused)
+{
+	begin_beside_many();
+	insert_for(2 * US_PER_S);
+	for (int i = 0; i < 60; i++) {
+		if (i % 3 != 0)
+			add(0);
+		go_on_for(GAP_US);
+		assert_int_equal(atomic_load(&p.n.hungry), 1);
+	}
+	parts_end(&p);
+}
+
+/* It finds something each time that it rings; but looking in each gap instead would find nothing mostly. */
+static void
+among_many_nodes_one_that_is_seldom_rung_wants_the_bell(void **unused)
+{
+	begin_beside_many();
+	for (int i = 0; i < 20; i++) {
+		struct fake_task *t = add(0);
+
+		loaders_ring(p.loaders, (uint16_t[]){(uint16_t)t->id}, 1);
+		go_on_for(7 * GAP_US);
+		assert_int_equal(t->status, FAKE_GONE);
+		assert_int_equal(atomic_load(&p.n.hungry), 0);
+	}
 	parts_end(&p);
 }
 
@@ -587,6 +623,8 @@ main(void)
 	    cmocka_unit_test(a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others),
 	    cmocka_unit_test(
 		among_many_nodes_rings_are_gathered_and_a_node_that_always_finds_something_wants_none),
+	    cmocka_unit_test(among_many_nodes_one_that_finds_something_two_times_of_three_wants_no_bell),
+	    cmocka_unit_test(among_many_nodes_one_that_is_seldom_rung_wants_the_bell),
 	    cmocka_unit_test(among_many_nodes_a_ring_after_a_while_is_answered_at_once),
 	    cmocka_unit_test(what_others_have_planned_is_taken_steal_after_its_time_however_quiet_it_was),
 	    cmocka_unit_test(a_server_that_is_away_is_asked_less_and_less_often),

@@ -30,11 +30,11 @@
 
 /* A NOTIFY wakes a session of each node, as long as one of them wants the bell.  Where that is much, nodes do
  * without: one that finds something more often than every third time looks once in a gap, whether it rings or
- * not, until it has found nothing for a while.  That must not happen by chance: of 90 nodes that find something
- * two times of three, some would always want the bell again. */
+ * not, until it has found nothing for a while.  That must not happen by chance: of 90 nodes that find
+ * something two times of three, some would always want the bell again. */
 #define STEADY_NODES 10
 #define STEADY_FULL  12
-#define STEADY_FIND  2
+#define STEADY_FIND  2 /* for a look that finds something; a gap without counts 1 */
 
 /* One more look this long after we were busy, or asked for the bell, and again after twice as long, up to a
  * poll: a session that did not ring, because nobody wanted the bell, may commit only then. */
@@ -224,15 +224,28 @@ nodes_up(const struct loader *l)
 	return l->cluster == NULL ? 1 : (int64_t)l->cluster->view.n_nodes;
 }
 
+/* At least, between two looks that rings ask for. */
+static int64_t
+look_gap(const struct loader *l)
+{
+	int64_t gap_us = LOOK_GAP_US + LOOK_GAP_EACH * (nodes_up(l) - 1);
+
+	return gap_us < LOOK_GAP_MAX_US ? gap_us : LOOK_GAP_MAX_US;
+}
+
 /* After a look at our own shards, or at all that rang of them. */
 static void
 note_steady(struct loader *l, const struct wakeup *w)
 {
-	int finds = l->finds + (w->found ? STEADY_FIND : w->looked ? -1 : 0);
+	int64_t gaps = (w->now - l->noted_us) / look_gap(l), finds = l->finds;
 
+	if (!w->looked)
+		return;
+	l->noted_us = w->now;
+	finds += w->found ? STEADY_FIND - (gaps > 1 ? gaps - 1 : 0) : -gaps;
 	if (nodes_up(l) < STEADY_NODES || finds < 0)
 		finds = 0;
-	l->finds = finds < STEADY_FULL ? finds : STEADY_FULL;
+	l->finds = finds < STEADY_FULL ? (int)finds : STEADY_FULL;
 	l->steady = l->finds == STEADY_FULL || (l->steady && l->finds > 0);
 }
 
@@ -253,9 +266,7 @@ note_left(struct loader *l, const struct wakeup *w)
 static int64_t
 gap_end(const struct loader *l)
 {
-	int64_t gap_us = LOOK_GAP_US + LOOK_GAP_EACH * (nodes_up(l) - 1);
-
-	return l->looked_us + (gap_us < LOOK_GAP_MAX_US ? gap_us : LOOK_GAP_MAX_US);
+	return l->looked_us + look_gap(l);
 }
 
 /* Before which no ring is answered.  What has waited for room, or for a time, does not wait for rings. */

@@ -86,6 +86,7 @@ struct loader {
 	bool steady;             /* looks find something often: we look once in a gap */
 	bool deaf;               /* hungry or steady: we look again soon by ourselves */
 	int finds;               /* how often lately; as many as make us steady at most */
+	int64_t noted_us;        /* when it was last counted */
 	bool moved;              /* it changed something, so another one finds other rows */
 	/* By crew: its tasks were left behind, or skipped for lack of room. */
 	bool wants[CREWS_MAX], wants_more[CREWS_MAX]; /* more: for one that needs more room than there was */
