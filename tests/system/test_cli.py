@@ -505,8 +505,9 @@ def test_forecast(db, nodes):
 
 def test_forecast_of_the_load(db, nodes, serving):
     nodes.start("n1", workers=2)
+    hour = db.one("select extract(hour from timezone('UTC', now()) + interval '6 hours')::int")  # within each day that is drawn
     for name in "abc":
-        db.add(kind="noop", name=name, schedule="0 3 * * *")
+        db.add(kind="noop", name=name, schedule=f"0 {hour} * * *")
     told = [r for r in as_json(db, "forecast", "1d", "--load") if r["fires"]]
     assert [(r["crew"], r["fires"], r["unknown"], r["at_once"], r["slots"], r["tasks"]) for r in told] == [("workers", 3, 3, 3, 2, "a, b, c")]
     assert "cannot tell the load of" in fails(1, "forecast", "7d", "--load", "--bucket", "1s", dsn=db.dsn)

@@ -20,9 +20,11 @@ def parent(pid):
 
 
 def keeper_of(node):
-    found = [pid for pid, (above, _, name) in process_table().items() if above == node.pid and name == "pgrab-keeper"]
-    assert len(found) == 1, found
-    return found[0]
+    """Waits for it: one that was killed may not be followed by another yet, nor this one have its name."""
+    def found():
+        pids = [pid for pid, (above, _, name) in process_table().items() if above == node.pid and name == "pgrab-keeper"]
+        return pids if len(pids) == 1 else []
+    return wait_until(found, 5, "one keeper")[0]
 
 
 def shim_of(child):

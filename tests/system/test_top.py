@@ -199,11 +199,14 @@ def test_a_screen_of_another_size(db, nodes, rows, columns):
     for i in range(9):
         db.add(kind="noop", run_at="2000-01-01", paused=i > 5, require={"no": "where"})
     with top(db) as screen:
+        def resize(rows, columns):
+            screen.resize(rows, columns)
+            wait_until(lambda: max(map(len, screen.frame())) <= columns and len(screen.frame()) <= rows + 1, 5, "a frame of the new size")
+
         screen.wait(r"late 6, the oldest")
-        screen.resize(rows, columns)
-        wait_until(lambda: max(map(len, screen.frame())) <= columns and len(screen.frame()) <= rows + 1, 5, "a frame of the new size")
+        resize(rows, columns)
         screen.wait("^p")
-        screen.resize(24, 80)
+        resize(24, 80)
         screen.wait("^LATE, the oldest first$")
         screen.keys("q")
         assert screen.wait_exit() == 0
