@@ -23,7 +23,7 @@
 #include "db/sql.h"
 #include "pgrab/strategy.h"
 
-#define SHARDS_MAX    64
+#define SHARDS_MAX    64              /* as pgrab_internal.ring_out(): of more it names none */
 #define ANSWER_US     (10 * US_PER_S) /* for connecting, and for LISTEN */
 #define RETRY_US      (10 * US_PER_S)
 #define DEAF_US       (2 * US_PER_S)   /* for a notification to arrive */
