@@ -258,7 +258,7 @@ def test_what_is_lost_between_steps_is_gone_on_with(db, orders, tmp_path, what):
     db.wait("select count(*) = 1 from pgrab.step where task_id = %s and name = 'one' and result ->> 'by' = 'n1'", task)
     if what == "handler":
         os.kill(pids_of(node)[0], signal.SIGKILL)
-        gate.touch() # for the next attempt: this one is dead within its second step
+        gate.touch()  # for the next attempt: this one is dead within its second step
     else:
         node.kill9()
         orders.start("n2")

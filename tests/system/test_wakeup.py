@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from cluster import wait_until
+from cluster import SCHEMA, wait_until
 from proxy import Proxy
 
 
@@ -48,9 +48,9 @@ def test_a_ring_names_the_shards_of_what_was_inserted_together(db, nodes):
     """So that nodes which own none of them do not look; of more than 64 it says nothing, and all look."""
     nodes.start("a")
     db.wait_run(db.add(kind="noop"))  # so that its lane is known, which would ring as well
-    db.wait("select bell from pgrab.node")
-    with db.listen("pgrab") as ear:
+    with db.listen(SCHEMA) as ear:
         for rows in (40, 2000):
+            db.wait("select bell from pgrab.node")
             shards = db.one("with new as (insert into pgrab.task (kind, run_at) select 'noop', now() + interval '10 s' "
                             "from generate_series(1, %s) returning id) select array_agg(distinct pgrab.shard(id)) from new", rows)
             assert {int(shard) for shard in ear.wait().split()} == (set(shards) if len(shards) <= 64 else set())

@@ -239,7 +239,7 @@ note_steady(struct loader *l, const struct wakeup *w)
 {
 	int64_t gaps = (w->now - l->noted_us) / look_gap(l), finds = l->finds;
 
-	if (!w->looked)
+	if (!w->looked || (!w->found && gaps == 0)) /* in vain, too soon to count */
 		return;
 	l->noted_us = w->now;
 	finds += w->found ? STEADY_FIND - (gaps > 1 ? gaps - 1 : 0) : -gaps;
