@@ -399,6 +399,25 @@ what_had_its_turn_is_not_passed_by_an_old_backlog(void **unused)
 	assert_true(last_us < 9000000); /* it has the place of its oldest */
 }
 
+/* The second round has only new tasks; then a key is alone, and looks without turns find its old ones. */
+static void
+what_had_its_turn_is_not_passed_by_looks_without_turns(void **unused)
+{
+	struct lane l = {.room = 2, .n_shards = 1};
+	struct look_lane asked = {.wrapped = true};
+	struct candidate old = {.due_us = 1000, .overdue_us = 9000}, later = {.due_us = 9000, .overdue_us = 1000};
+	struct candidate turn[2] = {{.due_us = 5000, .overdue_us = 5000}, {.due_us = 5000, .overdue_us = 5000}};
+
+	turns_behind(&l, &old, 1);
+	assert_int_equal(old.age_us, 9000); /* nothing had its turn */
+	for (int round = 0; round < 2; round++)
+		turns_place(&l, &asked, turn, 2);
+	turns_behind(&l, &old, 1);
+	assert_true(old.age_us < turn[0].age_us && old.age_us < turn[1].age_us);
+	turns_behind(&l, &later, 1);
+	assert_int_equal(later.age_us, 1000);
+}
+
 static void
 a_backlog_that_is_over_gives_the_next_one_no_place(void **unused)
 {
@@ -421,6 +440,7 @@ main(void)
 	    cmocka_unit_test(one_key_alone_fills_the_looks),
 	    cmocka_unit_test(looks_without_turns_follow_only_while_a_key_is_alone),
 	    cmocka_unit_test(what_had_its_turn_is_not_passed_by_an_old_backlog),
+	    cmocka_unit_test(what_had_its_turn_is_not_passed_by_looks_without_turns),
 	    cmocka_unit_test(a_backlog_that_is_over_gives_the_next_one_no_place),
 	    cmocka_unit_test(a_lane_is_divided_among_those_who_are_able),
 	    cmocka_unit_test(the_most_important_lane_is_read_first_and_loaders_share_the_shards),

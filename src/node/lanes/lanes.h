@@ -111,10 +111,11 @@ void lanes_urgent(
 /* turns.c: a lane with a backlog, whose share keys take turns.  Asks for as many rows as there is room for,
  * from the key on whose turn it is; gives what was found (c[0..n), of this lane) ages by which it waits for
  * workers in the order of turns; and notes how far that look has come.  turns_worthwhile: once for each
- * look. */
+ * look.  turns_behind: ages for what a look without turns has found; none is before what had its turn. */
 bool turns_worthwhile(struct lane *l);
 void turns_ask(struct lane *l, struct look_lane *to);
 void turns_place(struct lane *l, const struct look_lane *asked, struct candidate *c, size_t n);
+void turns_behind(const struct lane *l, struct candidate *c, size_t n);
 void turns_taken(struct lane *l, const struct look_lane *asked);
 
 /* Is this shard of the lane with this number one of our own? */

@@ -66,6 +66,16 @@ turns_place(struct lane *l, const struct look_lane *asked, struct candidate *c, 
 }
 
 void
+turns_behind(const struct lane *l, struct candidate *c, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int64_t before_us = l->turns.given_us + 1 - c[i].due_us;
+
+		c[i].age_us = c[i].overdue_us - (before_us > 0 ? before_us : 0);
+	}
+}
+
+void
 turns_taken(struct lane *l, const struct look_lane *asked)
 {
 	struct turns *t = &l->turns;

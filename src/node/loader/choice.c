@@ -120,16 +120,16 @@ lane_of(const struct look_query *q, int64_t number)
 static void
 set_ages(struct loader *l, struct candidate *c, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		c[i].age_us = c[i].overdue_us;
 	for (size_t from = 0, to; from < n; from = to) {
 		for (to = from; to < n && c[to].lane == c[from].lane;)
 			to++;
 		const struct look_lane *asked = lane_of(&l->query, c[from].lane);
-		struct lane *lane = asked->turns ? lanes_find(&l->lanes, asked->lane) : NULL;
+		struct lane *lane = lanes_find(&l->lanes, asked->lane);
 
-		if (lane != NULL)
+		if (asked->turns)
 			turns_place(lane, asked, &c[from], to - from);
+		else
+			turns_behind(lane, &c[from], to - from);
 	}
 }
 
