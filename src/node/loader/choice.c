@@ -118,8 +118,10 @@ lane_of(const struct look_query *q, int64_t number)
 }
 
 static void
-set_ages(struct loader *l, struct candidate *c, size_t n)
+set_ages(struct loader *l, enum lanes_part part, struct candidate *c, size_t n)
 {
+	for (size_t i = 0; i < n; i++)
+		c[i].age_us = c[i].overdue_us;
 	for (size_t from = 0, to; from < n; from = to) {
 		for (to = from; to < n && c[to].lane == c[from].lane;)
 			to++;
@@ -128,7 +130,7 @@ set_ages(struct loader *l, struct candidate *c, size_t n)
 
 		if (asked->turns)
 			turns_place(lane, asked, &c[from], to - from);
-		else
+		else if (part != LANES_URGENT) /* runs give way to that by how long it has waited */
 			turns_behind(lane, &c[from], to - from);
 	}
 }
@@ -136,12 +138,12 @@ set_ages(struct loader *l, struct candidate *c, size_t n)
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
  * for this node. */
 size_t
-loader_choose(struct loader *l, struct candidate *c, size_t n, struct room room)
+loader_choose(struct loader *l, enum lanes_part part, struct candidate *c, size_t n, struct room room)
 {
 	struct candidate **rank = xcalloc(n + 1, sizeof *rank);
 	size_t chosen = 0;
 
-	set_ages(l, c, n);
+	set_ages(l, part, c, n);
 	for (size_t i = 0; i < n; i++)
 		rank[i] = &c[i];
 	qsort(rank, n, sizeof *rank, by_rank);

@@ -175,7 +175,7 @@ look_and_claim(struct loader *l, enum lanes_part part, struct room *room, bool *
 	l->for_now = any_for_now(c, found);
 	if (l->for_now)
 		l->found_us = l->looked_us;
-	chosen = loader_choose(l, c, found, *room);
+	chosen = loader_choose(l, part, c, found, *room);
 	/* Tasks that are not due yet and found no room can wait: they are seen again when they are due. */
 	*more_out = loader_left_behind(l, c, found);
 	lanes_found(&l->lanes, c, found);
