@@ -1,7 +1,6 @@
 """scripts/bench: the command line of the benchmarks."""
 import argparse
 import os
-import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import statements  # noqa: E402
 import table  # noqa: E402
 import versions  # noqa: E402
 import worst  # noqa: E402
+from cluster import end_by_signals  # noqa: E402
 from process import Failed  # noqa: E402
 from report import Progress  # noqa: E402
 
@@ -62,13 +62,9 @@ def parse(argv):
     return parser.parse_args(argv)
 
 
-def interrupted(signum, frame):
-    raise KeyboardInterrupt
-
-
 def main(argv):
     args = parse(argv)
-    signal.signal(signal.SIGTERM, interrupted)  # so that it cleans up as after a Ctrl-C
+    end_by_signals()
     progress = Progress()
     benchmark = BENCHMARKS[args.what]
     try:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from arena import Arena, run_seed  # noqa: E402
 from breakers import BreakerArena  # noqa: E402
-from cluster import ROOT, Cluster  # noqa: E402
+from cluster import ROOT, Cluster, end_by_signals  # noqa: E402
 from orders import OrderArena  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -41,6 +41,7 @@ def main():
     options = parser.parse_args()
     if not (options.all or options.minutes or options.count or options.seed is not None):
         parser.error("say --seed N, --minutes M or --all; see --help")
+    end_by_signals()
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     folder = ROOT / ".pgrab" / options.what
     cluster = Cluster(stoppable=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from cluster import ROOT, Cluster, Db, Node, end_leftovers, wait_until  # noqa: E402
+from cluster import ROOT, Cluster, Db, Node, end_by_signals, end_leftovers, wait_until  # noqa: E402
 from probe import Probe  # noqa: E402
 from wire import Wire  # noqa: E402
 
@@ -133,6 +133,7 @@ def cut_storm(bench):
 
 
 def main():
+    end_by_signals()
     ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
     (ROOT / ".pgrab").mkdir(exist_ok=True)
     wanted = sys.argv[1:] or ["kill", "term", "restart", "cuts"]

@@ -20,7 +20,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "system"), str(Path(__
 
 import psycopg  # noqa: E402
 import soak_judge  # noqa: E402
-from cluster import ROOT, Cluster, Db, Node, descendants, end_leftovers, process_table, wait_until  # noqa: E402
+from cluster import ROOT, Cluster, Db, Node, descendants, end_by_signals, end_leftovers, process_table, wait_until  # noqa: E402
 from faults import family, send  # noqa: E402
 from pooler import Pooler  # noqa: E402
 
@@ -381,6 +381,7 @@ def show(result):
 
 def main():
     options = arguments()
+    end_by_signals()
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     cluster = Cluster(stoppable=True)
     try:

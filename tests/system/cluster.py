@@ -36,6 +36,17 @@ def wait_until(cond, timeout=10.0, what="the condition", step=0.02):
         select.select([], [], [], step)
 
 
+def end_by_signals():
+    """SIGTERM, and SIGINT also in the background, end this process as Ctrl-C does; a second one while it cleans up does not."""
+    def interrupted(signum, frame):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
+
+
 def let_others_in(folder):
     """Other users of the machine get to a folder of pytest's, which are closed to them at every level."""
     for level in [folder, *(parent for parent in folder.parents if "pytest-of-" in str(parent))]:

@@ -22,7 +22,7 @@ import calendar_days as days  # noqa: E402
 import calendar_oracle as oracle  # noqa: E402
 from blackouts import Blackout, Shut  # noqa: E402
 from calendar_oracle import DAY, MINUTE, UTC  # noqa: E402
-from cluster import ROOT, Cluster, Db, Node, end_leftovers, wait_until  # noqa: E402
+from cluster import ROOT, Cluster, Db, Node, end_by_signals, end_leftovers, wait_until  # noqa: E402
 
 LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]
@@ -214,6 +214,7 @@ def main():
     options = parser.parse_args()
     if not LIBRARY.exists():
         parser.error("faketime is not installed (scripts/deps check)")
+    end_by_signals()
     ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     folder = ROOT / ".pgrab/years"
     shutil.rmtree(folder, ignore_errors=True)
