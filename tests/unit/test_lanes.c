@@ -405,8 +405,9 @@ what_had_its_turn_is_not_passed_by_looks_without_turns(void **unused)
 {
 	struct lane l = {.room = 2, .n_shards = 1};
 	struct look_lane asked = {.wrapped = true};
-	struct candidate old = {.due_us = 1000, .overdue_us = 9000}, later = {.due_us = 9000, .overdue_us = 1000};
-	struct candidate turn[2] = {{.due_us = 5000, .overdue_us = 5000}, {.due_us = 5000, .overdue_us = 5000}};
+	struct candidate old = {.due_us = 1000, .overdue_us = 9000};
+	struct candidate later = {.due_us = 9000, .overdue_us = 1000};
+	struct candidate between = {.due_us = 5000, .overdue_us = 5000}, turn[2] = {between, between};
 
 	turns_behind(&l, &old, 1);
 	assert_int_equal(old.age_us, 9000); /* nothing had its turn */

@@ -121,8 +121,7 @@ int loader_by_id(const void *a, const void *b);
 int64_t loader_put_off(struct loader *l, struct candidate *c, size_t n, const struct room *room);
 /* Sets ->chosen on what the strategy accepts and the room allows, the best first; ->refused on what is not
  * for this node, or not to be claimed as it is (then ->misfired stays set).  Returns how many are chosen. */
-size_t loader_choose(
-    struct loader *l, enum lanes_part part, struct candidate *c, size_t n, struct room room);
+size_t loader_choose(struct loader *l, enum lanes_part part, struct candidate *c, size_t n, struct room room);
 /* Settles what has misfired of these, except rows that another session has locked. */
 enum rc loader_settle_misfires(
     struct loader *l, const struct candidate *c, size_t n, int64_t *settled_out, struct err *err);
