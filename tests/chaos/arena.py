@@ -11,7 +11,7 @@ from pathlib import Path
 import groups
 import pools
 import waits
-from check import History, check
+from check import Begun, History, check
 from cluster import Db, Node, descendants, end_leftovers, wait_until
 from faults import Nemesis, calm, draw
 from load import Load
@@ -171,7 +171,7 @@ class Arena:
             output, signals from pgrab.run order by finished_at, version""")
         (self.folder / "runs").write_text("".join(f"{run}\n" for run in runs), encoding="utf-8")
         effects = {r.name: r.n for r in self.db.query("select name, count(*) as n from public.effect group by name")}
-        begun = [(r.name, r.at.timestamp()) for r in self.db.query("select name, at from public.begun")]
+        begun = [Begun(r.name, r.at.timestamp(), r.asked_at.timestamp()) for r in self.db.query("select name, at, asked_at from public.begun")]
         return History(runs, self.load.probe.events(), effects, self.load.promises, self.load.parents, self.load.acks, begun, self.waits.waited(), self.when.windows)
 
     def residue(self):

@@ -6,11 +6,12 @@ import waits
 import when
 
 Start = collections.namedtuple("Start", "name at attempt fence fire_at")
+Begun = collections.namedtuple("Begun", "name at asked_at")  # asked_at: when the database was told to let it start
 
 
 class History:
     """runs: rows of pgrab.run; events: of the probes; effects: name -> rows; promises, parents, acks: of the load;
-    begun: (name, time) of each start that the database let pass; waited: of what waits; windows: blackouts."""
+    begun: each start that the database let pass (Begun); waited: of what waits; windows: blackouts."""
 
     def __init__(self, runs, events, effects, promises, parents, acks, begun, waited=None, windows=()):
         self.begun, self.waited, self.windows = begun, waited or waits.Waited(), windows
@@ -98,11 +99,11 @@ def acknowledged(h):
     faults = []
     for name, what, at in h.acks:
         if name is not None:
-            faults += [f"I8 {n}: started {begun - at:.3f} s after {what} was acknowledged" for n, begun in h.begun if n == name and begun > at]
+            faults += [f"I8 {n}: started {begun - at:.3f} s after {what} was acknowledged" for n, begun, _ in h.begun if n == name and begun > at]
     stops = [(at, what) for n, what, at in h.acks if n is None]
     for (begin, what), (end, _) in zip(stops, stops[1:]):
         if what == "pause_all":
-            faults += [f"I8 {n}: started {begun - begin:.3f} s after pause_all was acknowledged" for n, begun in h.begun if begin < begun < end]
+            faults += [f"I8 {n}: started {begun - begin:.3f} s after pause_all was acknowledged" for n, begun, _ in h.begun if begin < begun < end]
     return faults
 
 

@@ -65,9 +65,9 @@ class Load:
     def note_starts(self):
         """When the database let each run start; the history says when its program began, which a busy machine does later."""
         self.db.query("""
-            create table public.begun (name text, at timestamptz);
+            create table public.begun (name text, at timestamptz, asked_at timestamptz);
             create function public.note_begun() returns trigger language plpgsql as
-              'begin insert into public.begun values (new.name, clock_timestamp()); return null; end';
+              'begin insert into public.begun values (new.name, clock_timestamp(), statement_timestamp()); return null; end';
             create trigger zz_begun after update of status on pgrab.task for each row
               when (new.status = 'running' and old.status <> 'running') execute function public.note_begun()""")
 
