@@ -1,5 +1,4 @@
-"""What has begun a server and is told to end, twice, while it is being made leaves nothing behind."""
-import os
+"""What has begun a server and is told to end, again and again, while it is being made leaves nothing behind."""
 import signal
 import subprocess
 import sys
@@ -43,13 +42,18 @@ def of_folder(folder):
     return found
 
 
-def test_a_signal_while_the_server_is_being_made():
+def told_to_end(process):
+    """Again, for as long as it is there; whether it has ended."""
+    process.terminate()
+    return process.poll() is not None
+
+
+def test_signals_while_the_server_is_being_made():
     process = subprocess.Popen([sys.executable, "-B", "-c", MAKES_A_SERVER], stderr=subprocess.PIPE, text=True)
     folder = cluster.wait_until(lambda: folder_of(process.pid), 60, "scripts/pg to begin", 0.005)
 
-    for _ in range(2):
-        os.kill(process.pid, signal.SIGTERM)
-    errors = process.communicate(timeout=180)[1]
+    cluster.wait_until(lambda: told_to_end(process), 180, "its end")
+    errors = process.communicate()[1]
 
     assert "KeyboardInterrupt" in errors
     assert not folder.exists()

@@ -71,10 +71,11 @@ class When:
 
 
 def closed(h):
-    """I21: no start that is asked for between a window's commit and its end passes, of what it holds.  (What is being started at the
-    very moment of the commit runs, too: docs/calendar.md.)"""
-    return [f"I21 {b.name}: its start was asked for {b.asked_at - w.since:.3f} s after its window was acknowledged, {w.until - b.asked_at:.3f} s before its end"
-            for b in h.begun if b.name is not None and b.name.startswith("dark") for w in h.windows if w.since < b.asked_at < w.until]
+    """I21: nothing that a window holds is let start from its commit to its end.  Says when the start was asked for, too: what is being
+    started at the very moment of the commit runs (docs/calendar.md), and is found guilty here all the same."""
+    return [f"I21 {b.name}: started {b.at - w.since:.3f} s after its window was acknowledged, {w.until - b.at:.3f} s before its end, "
+            f"as was asked for {b.at - b.asked_at:.3f} s before that"
+            for b in h.begun if b.name is not None and b.name.startswith("dark") for w in h.windows if w.since < b.at < w.until]
 
 
 def past(h):
