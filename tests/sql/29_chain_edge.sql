@@ -1,7 +1,7 @@
 -- Edges: which are refused, and what becomes of those that change while a chain runs.
 begin;
 \ir chain.inc
-select plan(45);
+select plan(47);
 set local timezone = 'UTC';
 
 -- what is refused
@@ -53,6 +53,26 @@ insert into pgrab.task (id, kind, parent_id, run_at) overriding system value val
   (2, 'noop', 1, now() - interval '1 min');
 update pgrab.task set parent_id = null where id = 2;
 select is(pg_temp.ends(2), '1!', 'a link that was taken out of its chain runs once');
+select pg_temp.fresh();
+
+-- An edit skips nobody: what waits for no one any more starts, also if all others above it were skipped, and
+-- what can start already stays so.
+insert into pgrab.task (id, kind) overriding system value values (1, 'noop'), (2, 'noop');
+insert into pgrab.task (id, kind, parent_id, run_if) overriding system value values (3, 'noop', 1, 'failure');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (4, 'noop', 2);
+insert into pgrab.edge values (3, 4, 'always');
+select pg_temp.ends(1);
+update pgrab.task set parent_id = null where id = 4;
+select is(pg_temp.chain(), '1+ 2! 3o 4!', 'a link that is left with a parent that was skipped starts');
+select pg_temp.fresh();
+insert into pgrab.task (id, kind) overriding system value values (1, 'noop'), (2, 'noop');
+insert into pgrab.task (id, kind, parent_id, run_if) overriding system value values (3, 'noop', 1, 'failure');
+insert into pgrab.task (id, kind, parent_id) overriding system value values (4, 'noop', 2);
+insert into pgrab.edge values (3, 4, 'always');
+select pg_temp.ends(1);
+select pg_temp.ends(2);
+update pgrab.task set parent_id = null where id = 4;
+select is(pg_temp.chain(), '1+ 2+ 3o 4!', 'and so does one that has lost the parent that has run');
 select pg_temp.fresh();
 
 -- a parent that is tried again

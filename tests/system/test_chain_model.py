@@ -261,7 +261,11 @@ class Recurring:
         self.edges[parent, child] = condition
 
     def drop(self, parent, child):
-        return self.edges.pop((parent, child))
+        """Nobody is skipped for it: a link on its own that waits for nobody else starts."""
+        condition = self.edges.pop((parent, child))
+        if child in self.alone and all(self.ended.get(p) for p, c in self.edges if c == child):
+            self.alone[child] = "scheduled"
+        return condition
 
     def delete(self, link):
         self.links.discard(link)
@@ -283,9 +287,11 @@ class Recurring:
             bound = self.around({self.ROOT, *self.taking} & self.links, self.edges)
             self.alone = {t: s for t, s in self.alone.items() if t not in bound}
             for link in self.links - bound - set(self.ended):
-                self.alone[link] = self.verdict(link, self.edges, self.ended)
-                if self.alone[link] == "skipped":
-                    del self.alone[link]
+                verdict = self.verdict(link, self.edges, self.ended)
+                if verdict != "skipped":
+                    self.alone[link] = verdict
+                elif self.alone.get(link) != "scheduled":
+                    self.alone.pop(link, None)
                     self.ended[link] = "skipped"
             self.links = {t for t in self.links if t in bound or t in self.alone}
             if before == (self.taking, self.alone, self.links):

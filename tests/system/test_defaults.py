@@ -42,8 +42,9 @@ def test_everything_works_under_odd_defaults(db, nodes, name):
         {"kind": "shell", "command": "echo 'a\\b'", "limit_key": "one"},
         {"kind": "noop"}, {"kind": "noop", "delivery": "at_most_once"}) for _ in range(3)]
     bad = db.add(command="select 1/0", max_attempts=2, backoff="100 ms", name="bad")
-    root = db.add(kind="shell", command="echo 'fir\\st'")
-    child = db.add(kind="shell", command='echo "$PGRAB_PARENT_OUTPUT"', parent_id=root)
+    with db.conn.transaction():  # or the root may have ended before its child comes
+        root = db.add(kind="shell", command="echo 'fir\\st'")
+        child = db.add(kind="shell", command='echo "$PGRAB_PARENT_OUTPUT"', parent_id=root)
     cron = db.add(kind="noop", schedule="*/1 * * * * *", timezone="Europe/Berlin", key="cron", jitter="5 ms", timeout="1 min 3.5 s")
     for task in good:
         assert db.wait_run(task, timeout=20).outcome == "succeeded"
