@@ -94,8 +94,9 @@ def test_a_limit_whose_span_no_interval_can_hold_is_refused(db):
     ({"params": ["{{parent_output}}" * 50000]}, "which makes more than 2 MiB"), ({"params": ["{{parent_json}}", {"{{parent_json}}": 1}]}, "invalid input syntax for type json")])
 def test_args_that_cannot_be_filled_are_the_fault_of_their_task_alone(db, nodes, args, says):
     nodes.start("n1", workers=2)
-    parent = db.add(kind="sql", command="select json_build_object('a', repeat('x', 60000)) from pg_sleep(1)")
-    children = [db.add(kind="sql", command="select 1", parent_id=parent, args=json.dumps(args), max_attempts=1) for _ in range(3)]
+    with db.conn.transaction():
+        parent = db.add(kind="sql", command="select json_build_object('a', repeat('x', 60000))")
+        children = [db.add(kind="sql", command="select 1", parent_id=parent, args=json.dumps(args), max_attempts=1) for _ in range(3)]
     db.wait_run(parent)
     other = db.add(kind="sql", command="select 1")
     assert db.wait_run(other, timeout=5).outcome == "succeeded"

@@ -30,8 +30,9 @@ def test_each_runs_its_own_tasks_chains_limits_and_alerts(pair):
                  "'{\"kind\": \"sql\", \"command\": \"insert into told select current_setting(''application_name''), $1::jsonb ->> ''text''\"}')")
     for db, _ in pair:
         plain = db.add(kind="sql", command="select current_setting('application_name')", limit_key="k", key="same")
-        root = db.add(kind="shell", command="echo first")
-        child = db.add(kind="shell", command='echo "after $PGRAB_PARENT_OUTPUT"', parent_id=root)
+        with db.conn.transaction():
+            root = db.add(kind="shell", command="echo first")
+            child = db.add(kind="shell", command='echo "after $PGRAB_PARENT_OUTPUT"', parent_id=root)
         failing = db.add(kind="sql", command="select 1/0", max_attempts=1, key="fails")
         run = db.wait_run(plain)
         assert run.outcome == "succeeded" and run.node == f"node-of-{db.schema}"
