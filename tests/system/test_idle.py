@@ -1,5 +1,7 @@
 """What nodes cost while there is nothing to do.  With their default settings: that is what people leave running."""
+import os
 import time
+from pathlib import Path
 
 import pytest
 from cluster import wait_until
@@ -46,6 +48,38 @@ def test_idle_nodes_ask_little_from_their_start_and_keep_three_connections(db, n
     wait_until(lambda: dict(db.query("select application_name, count(*) from pg_stat_activity where datname = current_database() "
                                      "and application_name like 'pgrab %' group by 1"))
                == {"pgrab heartbeat": NODES, "pgrab listen": NODES, "pgrab load": NODES}, 30, "three connections of each node")
+
+
+def cpu_s(pid):
+    """What a process has taken of the CPU."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.private_server
+@pytest.mark.deadline(90)
+def test_a_node_whose_server_is_gone_rests(cluster, db, nodes):
+    """It has no lease, and in hand what runs, what has ended and what is due; and a wait ends, for which it has meant to wake up."""
+    node = nodes.start("n1")
+    wait_s, begun = 5, time.monotonic()
+    db.query("insert into pgrab.task (name, kind, wait_for, wait_timeout) values ('waits', 'noop', 'word', %s * interval '1 s')", wait_s)
+    db.wait("select count(*) = 1 from pgrab.waits")
+    db.query("insert into pgrab.task (kind, command) values ('shell', 'sleep 60'), ('shell', 'sleep 1'), ('sql', 'select pg_sleep(60)')")
+    db.query("insert into pgrab.task (kind, run_at) select 'noop', now() + i * interval '100 ms' from generate_series(1, 200) i")
+    db.query("insert into pgrab.task (kind, schedule) values ('noop', '* * * * * *')")
+    db.wait("select count(*) = 3 from pgrab.task where status = 'running' and kind <> 'noop'")
+    cluster.pg_stop()
+    try:
+        node.wait_log("event=fenced")
+        wait_until(lambda: time.monotonic() - begun > wait_s + 1, 10, "the end of the wait")
+        before, since = cpu_s(node.proc.pid), time.monotonic()
+        wait_until(lambda: time.monotonic() - since >= 5, 10, "the time in which it is counted", step=0.5)
+        # It is some 10 ms; a thread whose next round is always due takes all that the machine has.
+        assert cpu_s(node.proc.pid) - before < 0.25
+    finally:
+        cluster.pg_start()
+    db.wait("select count(*) > 210 from pgrab.run where outcome = 'succeeded'", timeout=30)
+    db.wait("select outcome = 'timed_out' from pgrab.run where name = 'waits'")
 
 
 @pytest.mark.private_server

@@ -302,16 +302,19 @@ routine(struct recover *r)
 bool
 recover_round(struct recover *r)
 {
+	bool asks;
+
 	if (gate_wait(&r->gate, r->next_us) == GATE_STOPPED)
 		return false;
 	ASSERT_MINE(&r->only);
-	if (node_may_act(r->node, atomic_load(&r->node->incarnation), clock_boot_us())) {
+	asks = node_may_act(r->node, atomic_load(&r->node->incarnation), clock_boot_us());
+	if (asks) {
 		bury_all(r);
 		if (!routine(r) && atomic_load(&r->node->in_hand) == 0)
 			db_disconnect(r->db);
 	}
-	r->next_us = clock_mono_us() + US_PER_S; /* it may be first by then */
-	if (is_first(r) && r->next_us > r->next_waits_us)
+	r->next_us = clock_mono_us() + US_PER_S; /* it may be first by then, or have a lease */
+	if (asks && is_first(r) && r->next_us > r->next_waits_us)
 		r->next_us = r->next_waits_us;
 	return true;
 }
