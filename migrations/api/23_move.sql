@@ -24,7 +24,7 @@ from (values
   ('release', '{claimed}', 'scheduled', false, false, false, 'its node hands it back, or has died'),
   ('refuse', '{claimed}', 'scheduled', false, false, true, 'its owner may not use its kind any more'),
   ('line', '{claimed}', 'scheduled', false, false, true, 'in line for a place under its limit or quota'),
-  ('queue', '{scheduled}', 'scheduled', false, false, true, 'it is in that line from the start'),
+  ('queue', '{scheduled}', 'scheduled', false, false, true, 'it goes into that line without being claimed'),
   ('wake', '{scheduled}', 'scheduled', false, false, false, 'its turn has come in that line'),
   ('unstart', '{running}', 'scheduled', false, false, false, 'it could not begin after all'),
   ('retry', '{running}', 'scheduled', false, false, false, 'its next attempt'),

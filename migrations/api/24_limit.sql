@@ -294,6 +294,51 @@ end $$;
 comment on function pgrab_internal.limit_hand_back is
   'Hands back claimed tasks that got no place. The caller has locked them.';
 
+-- Due tasks that would hear the same: in the lane of a task that went into line, from its shard on.  What has
+-- a place kept for it is not among them, nor what needs one under another key as well.  At most 256 rows
+-- are read.
+create or replace function pgrab_internal.limit_behind(p_key text, p_id bigint)
+returns table (id bigint, version bigint)
+language plpgsql as $$
+begin
+  return query
+  select b.id, b.version
+  from (
+    select pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) as lane, pgrab.shard(x.id) as first
+    from pgrab.task x where x.id = any (array[p_id])) l
+    cross join lateral generate_series(l.first, least(l.first + 31, 1023)) s(shard)
+    cross join lateral (
+      select t.* from pgrab.task t
+      where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane and pgrab.shard(t.id) = s.shard
+        and t.due_at <= clock_timestamp()
+      order by t.due_at limit 8 for update skip locked) b
+  where b.status = 'scheduled'
+    and array(select pgrab_internal.limit_keys(b.limit_key, b.owner, b.share_key)) = array[p_key]
+    and not exists (select from pgrab.limit_place p
+      where p.task_id = any (array[b.id]) and case when p.key = p_key then true end);
+end $$;
+comment on function pgrab_internal.limit_behind is
+  'Due tasks that need a place under this key, in the lane of one that has not got any; locked.';
+
+-- Without this a thousand tasks that come at once would have to be claimed first, a few at a time, as many as
+-- there are workers, and whatever is due after them in their lane would wait for that.
+create or replace function pgrab_internal.limit_queue(l pgrab_internal.limit, p_refused bigint[])
+returns void
+language plpgsql as $$
+declare
+  v_ids bigint[];
+  v_versions bigint[];
+  v_free bigint[];
+begin
+  select array_agg(b.id), array_agg(b.version) into v_ids, v_versions
+  from pgrab_internal.limit_behind(l.key, p_refused[1]) b;
+  v_free := pgrab_internal.limit_strangers(l, v_ids);
+  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(b.id, b.version, 'queue', p_line => l.key)))
+  from unnest(v_ids, v_versions) b(id, version) where b.id <> all (v_free);
+end $$;
+comment on function pgrab_internal.limit_queue is
+  'Puts what is due behind tasks that got no place into line with them. The caller holds the lock.';
+
 create or replace function pgrab_internal.limit_take_key(
   l pgrab_internal.limit, u pgrab_internal.limit_use, c pgrab_internal.limit_chosen[], p_incarnation bigint)
 returns pgrab_internal.limit_use
@@ -350,6 +395,7 @@ declare
   o pgrab_internal.limit_use;
   c pgrab_internal.limit_chosen[];
   v_free bigint[];
+  v_refused bigint[];
 begin
   begin
     o := pgrab_internal.limit_lock(p_key);
@@ -372,22 +418,29 @@ begin
   end if;
   v_free := pgrab_internal.limit_strangers(l, p_ids);
   -- A newcomer gets no place before the tasks in line, or before the times that are kept for tasks that were
-  -- in line.
-  select array_agg(row(a.id, a.version, a.n, a.kept, a.fresh, w.at <= clock_timestamp() + interval '3 ms'
-    and (a.kept or not o.waits
-      and coalesce(pgrab_internal.limit_noted(o.planned_at) < clock_timestamp(), true)
-      and o.taken + a.fresh <= coalesce(m.most, o.taken + a.fresh)), w.at)::pgrab_internal.limit_chosen
-    order by a.n) into c
-  from pgrab_internal.limit_asking(
-      l.key, pgrab_internal.limit_only(p_ids, v_free, false), p_versions, p_incarnation) a
-    cross join pgrab_internal.limit_span(l) s
-    cross join pgrab_internal.limit_most(l, o) m(most)
-    left join pgrab.limit_start b on b.key = l.key and b.no = o.starts + a.n - s.starts
-    cross join lateral (
-      select greatest(clock_timestamp(), pgrab_internal.limit_noted(o.started_at),
-        pgrab_internal.limit_noted(b.at) + s.within,
-        case when a.n > s.starts then clock_timestamp() + s.within end) as at offset 0) w;
+  -- in line; and nobody before one that was refused, although the clock goes on from one to the next: starts
+  -- are numbered in this order.
+  select array_agg(row(f.id, f.version, f.n, f.kept, f.fresh, f.fits, f.at)::pgrab_internal.limit_chosen
+    order by f.n) into c
+  from (
+    select a.id, a.version, a.n, a.kept, a.fresh, w.at,
+      bool_and(w.at <= clock_timestamp() + interval '3 ms' and (a.kept or not o.waits
+        and coalesce(pgrab_internal.limit_noted(o.planned_at) < clock_timestamp(), true)
+        and o.taken + a.fresh <= coalesce(m.most, o.taken + a.fresh))) over (order by a.n) as fits
+    from pgrab_internal.limit_asking(
+        l.key, pgrab_internal.limit_only(p_ids, v_free, false), p_versions, p_incarnation) a
+      cross join pgrab_internal.limit_span(l) s
+      cross join pgrab_internal.limit_most(l, o) m(most)
+      left join pgrab.limit_start b on b.key = l.key and b.no = o.starts + a.n - s.starts
+      cross join lateral (
+        select greatest(clock_timestamp(), pgrab_internal.limit_noted(o.started_at),
+          pgrab_internal.limit_noted(b.at) + s.within,
+          case when a.n > s.starts then clock_timestamp() + s.within end) as at offset 0) w) f;
   u := pgrab_internal.limit_take_key(l, o, c, p_incarnation);
+  v_refused := array(select x.id from unnest(c) x where not x.fits and not x.kept);
+  if v_refused <> '{}' then
+    perform pgrab_internal.limit_queue(l, v_refused);
+  end if;
   if u.waits then
     u := pgrab_internal.limit_wake(l, u);
   end if;

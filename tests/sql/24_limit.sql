@@ -1,7 +1,7 @@
 -- Limits: who keeps a place, and who stands in line.  What real nodes make of it: test_limits.py.
 begin;
 \ir limit.inc
-select plan(42);
+select plan(53);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------- one at a time
@@ -72,6 +72,41 @@ select pg_temp.tick();
 select is((select count(*) from pgrab.task where limit_key = 'f' and due_at is not null), 2::bigint,
   'a limit that was raised lets as many go as there are places');
 
+-- ----------------------------------------------------------- what is due behind a task that goes into line
+insert into pgrab.limit (key, max_running) values ('g', 1), ('h', 1);
+select pg_temp.add('g') as one, pg_temp.add('g') as two \gset
+select is(pg_temp.starts(:one), true, 'one runs, of many that come at once');
+-- in the shard of the one that will be refused, and in the next 31
+create temporary table behind as
+select t.id, pgrab.shard(t.id) between pgrab.shard(:two) and pgrab.shard(:two) + 31 as near
+from (select pg_temp.add('g') as id from generate_series(1, 600)) t;
+create temporary table beside as
+select case n when 1 then pg_temp.add('h') when 2 then pg_temp.add('g', 1) else pg_temp.add(null) end as id
+from generate_series(1, 3) n, generate_series(1, 200);
+update pgrab.task t set run_at = now() + interval '1 hour' from (select id from behind where near limit 2) l
+where t.id = l.id;
+select id as kept from behind where near and pg_temp.due(id)
+  and not exists (select from pgrab.task t where t.id = behind.id and t.due_at > now()) limit 1 \gset
+insert into pgrab.limit_place (task_id, key, at, started) values (:kept, 'g', now(), false);
+select is(pg_temp.starts(:two), false, 'the next one waits in line');
+select ok((select count(*) > 5 from behind b where b.near), 'there are some in its shards');
+select is((select count(*) from behind b join pgrab.task t using (id)
+    where b.near and (t.line is distinct from 'g' or t.due_at is not null)), 3::bigint,
+  'and all of them wait with it, but for what is not due yet and what has a place kept for it');
+select is((select count(*) from behind b join pgrab.task t using (id)
+    where b.near and (t.status, t.attempt, t.incarnation) is distinct from ('scheduled', 0, null)), 0::bigint,
+  'without having been claimed');
+select is((select count(*) from behind b join pgrab.task t using (id)
+    where not b.near and t.line is not null), 0::bigint, 'no others: the statement has a bound');
+select is((select count(*) from beside join pgrab.task t using (id) where t.line is not null), 0::bigint,
+  'nor what needs no place, or one under another key, or is in another lane');
+update pgrab.limit set max_running = 1000 where key = 'g';
+delete from pgrab.limit_place where task_id = :kept;
+select pg_temp.tick();
+select is((select count(*) from pgrab.task where limit_key = 'g' and line is not null), 0::bigint,
+  'they go when there is room, like any in line');
+delete from pgrab.task where limit_key in ('g', 'h') or id in (select id from beside);
+
 -- ------------------------------------------------------------------------------------------------ the rate
 insert into pgrab.limit (key, per_second) values ('r', 4);
 create temporary table asked as select pg_temp.add('r') as id from generate_series(1, 12);
@@ -85,6 +120,28 @@ select ok((select min(g) >= interval '0.25 s' and max(g) < interval '0.26 s' fro
     where limit_key = 'r' and status = 'scheduled') s),
   'evenly spread, at hardly less than the rate');
 select is((select started_1s from pgrab.limits where key = 'r'), 4::bigint, 'pgrab.limits counts the starts');
+
+-- Two ask, and only what is noted for the second is from before the clock stepped back.
+insert into pgrab.limit (key, per_second) values ('back', 2);
+create temporary table back as select pg_temp.add('back') as id from generate_series(1, 5);
+select is((select count(*) from (select id from back order by id limit 2) b where pg_temp.starts(b.id)),
+  2::bigint, 'two a second start at once');
+update pgrab.limit_start s
+set at = clock_timestamp() + case row_number when 1 then 4.5 else 6 end * interval '1 s'
+from (select b.key, b.no, row_number() over (order by b.no) from pgrab.limit_start b where b.key = 'back') o
+where s.key = o.key and s.no = o.no;
+update pgrab.task set status = 'claimed', node_id = 1, incarnation = 11
+where id in (select id from back order by id limit 2 offset 2);
+select is((
+    select count(*)
+    from (select array_agg(t.id) as ids, array_agg(t.version) as versions from pgrab.task t
+      where t.limit_key = 'back' and t.status = 'claimed') a
+      cross join lateral pgrab_internal.limit_take(a.ids, a.versions, 11)), 0::bigint,
+  'nobody gets a place before one who was refused');
+update pgrab.limit_start set at = at - interval '10 s' where key = 'back';
+delete from pgrab.limit_place where key = 'back' and not started;
+update pgrab.limit_use set waits = false, planned_at = null where key = 'back';
+select is(pg_temp.starts((select max(id) from back)), true, 'and the next start has a number of its own');
 
 -- --------------------------------------------------------------------------- what ten thousand places cost
 create function pg_temp.blocks(p_statement text) returns bigint language plpgsql as $$

@@ -39,6 +39,22 @@ def test_max_running_is_exact_over_several_nodes_and_does_not_hold_up_others(db,
     db.wait("select count(*) = 0 from pgrab.limit_place")
 
 
+def test_what_comes_behind_many_tasks_of_a_full_limit_does_not_wait_for_them(db, nodes):
+    """They are in the same lane.  When each had to be claimed to hear that it waits, a few at a time, this took 40 s on two cores."""
+    nodes.start(workers=4)
+    db.query("insert into pgrab.limit (key, max_running) values ('api', 1)")
+    db.add(kind="shell", command="sleep 600", limit_key="api")
+    db.wait("select count(*) = 1 from pgrab.task where status = 'running'")
+    db.query("insert into pgrab.task (kind, command, limit_key) select 'shell', 'true', 'api' from generate_series(1, 10000)")
+    free = db.add(kind="shell", command="true")
+    run = db.wait_run(free, timeout=15)
+    assert run.outcome == "succeeded"
+    db.wait("select count(*) filter (where line = 'api' and due_at is null) = 10000 from pgrab.task", timeout=10)
+    assert db.one("select count(*) from pgrab.task where attempt > 0") == 1
+    db.query("update pgrab.limit set max_running = 100")
+    db.wait("select count(*) > 200 from pgrab.run", timeout=30)
+
+
 def test_per_second_is_exact_over_several_nodes(db, nodes):
     nodes.start("a")
     nodes.start("b")
