@@ -1,7 +1,7 @@
 """scripts/soak: hours of load, with nodes, server, pooler and handlers restarted at random; does anything grow, is anything lost?
 
 n0 is restarted, n1 too and goes through PgBouncer; n2 is never restarted, nor its handlers, so what grows in its memory is seen.  The
-history is counted and deleted when it is ten minutes old, so that sizes can become flat.
+history is counted and deleted when it is ten minutes old, and the events with it, so that sizes can become flat.
 """
 import argparse
 import ctypes
@@ -50,7 +50,9 @@ FOLD = """
       where outcome = 'succeeded' and name like 'tick%%' group by name, fire_at
       on conflict (name, fire_at) do update set n = f.n + excluded.n),
     effects as (
-      insert into public.effects select count(*) from effect_gone)
+      insert into public.effects select count(*) from effect_gone),
+    events as (
+      delete from pgrab.event where at < clock_timestamp() - %(keep)s * interval '1 s')
     insert into public.outcomes select name, outcome, count(*) from gone group by name, outcome""".replace(
         "with gone", "with effect_gone as (delete from public.effect returning id), gone", 1)
 SIZES = """
