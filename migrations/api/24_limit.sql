@@ -302,20 +302,22 @@ returns table (id bigint, version bigint)
 language plpgsql as $$
 begin
   return query
-  select b.id, b.version
+  select t.id, t.version
   from (
     select pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) as lane, pgrab.shard(x.id) as first
     from pgrab.task x where x.id = any (array[p_id])) l
     cross join lateral generate_series(l.first, least(l.first + 31, 1023)) s(shard)
     cross join lateral (
-      select t.* from pgrab.task t
-      where pgrab_tool.lane_of(row(t.*)::pgrab_internal.task) = l.lane and pgrab.shard(t.id) = s.shard
-        and t.due_at <= clock_timestamp()
-      order by t.due_at limit 8 for update skip locked) b
-  where b.status = 'scheduled'
-    and array(select pgrab_internal.limit_keys(b.limit_key, b.owner, b.share_key)) = array[p_key]
+      select x.* from pgrab.task x
+      where pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) = l.lane and pgrab.shard(x.id) = s.shard
+        and x.due_at <= clock_timestamp()
+      order by x.due_at limit 8) b
+    join pgrab.task t on t.id = any (array[b.id])
+      and case when t.version = b.version then t.status = 'scheduled' end
+  where array(select pgrab_internal.limit_keys(b.limit_key, b.owner, b.share_key)) = array[p_key]
     and not exists (select from pgrab.limit_place p
-      where p.task_id = any (array[b.id]) and case when p.key = p_key then true end);
+      where p.task_id = any (array[b.id]) and case when p.key = p_key then true end)
+  for update of t skip locked;
 end $$;
 comment on function pgrab_internal.limit_behind is
   'Due tasks that need a place under this key, in the lane of one that has not got any; locked.';
