@@ -295,8 +295,8 @@ comment on function pgrab_internal.limit_hand_back is
   'Hands back claimed tasks that got no place. The caller has locked them.';
 
 -- Due tasks that would hear the same: in the lane of a task that went into line, from its shard on.  What has
--- a place kept for it is not among them, nor what needs one under another key as well.  At most 256 rows
--- are read.
+-- a place kept for it is not among them, nor what needs one under another key as well, nor what comes in
+-- turns: there nobody waits for a big key.  At most 256 rows are read.
 create or replace function pgrab_internal.limit_behind(p_key text, p_id bigint)
 returns table (id bigint, version bigint)
 language plpgsql as $$
@@ -305,7 +305,7 @@ begin
   select t.id, t.version
   from (
     select pgrab_tool.lane_of(row(x.*)::pgrab_internal.task) as lane, pgrab.shard(x.id) as first
-    from pgrab.task x where x.id = any (array[p_id])) l
+    from pgrab.task x where x.id = any (array[p_id]) and x.share_key is null) l
     cross join lateral generate_series(l.first, least(l.first + 31, 1023)) s(shard)
     cross join lateral (
       select x.* from pgrab.task x
