@@ -320,12 +320,11 @@ begin
   for update of t skip locked;
 end $$;
 comment on function pgrab_internal.limit_behind is
-  'Due tasks that need a place under this key, in the lane of one that has not got any; locked.';
+  'Due tasks that need a place under this key, in the lane of one that got none; locked.';
 
 -- Without this a thousand tasks that come at once would have to be claimed first, a few at a time, as many as
 -- there are workers, and whatever is due after them in their lane would wait for that.
-create or replace function pgrab_internal.limit_queue(l pgrab_internal.limit, p_refused bigint[])
-returns void
+create or replace function pgrab_internal.limit_queue(l pgrab_internal.limit, p_id bigint) returns void
 language plpgsql as $$
 declare
   v_ids bigint[];
@@ -333,13 +332,13 @@ declare
   v_free bigint[];
 begin
   select array_agg(b.id), array_agg(b.version) into v_ids, v_versions
-  from pgrab_internal.limit_behind(l.key, p_refused[1]) b;
+  from pgrab_internal.limit_behind(l.key, p_id) b;
   v_free := pgrab_internal.limit_strangers(l, v_ids);
   perform pgrab_internal.move(array_agg(pgrab_internal.move_to(b.id, b.version, 'queue', p_line => l.key)))
   from unnest(v_ids, v_versions) b(id, version) where b.id <> all (v_free);
 end $$;
 comment on function pgrab_internal.limit_queue is
-  'Puts what is due behind tasks that got no place into line with them. The caller holds the lock.';
+  'Puts what is due behind a task that got no place into line with it. The caller holds the lock.';
 
 create or replace function pgrab_internal.limit_take_key(
   l pgrab_internal.limit, u pgrab_internal.limit_use, c pgrab_internal.limit_chosen[], p_incarnation bigint)
@@ -397,7 +396,7 @@ declare
   o pgrab_internal.limit_use;
   c pgrab_internal.limit_chosen[];
   v_free bigint[];
-  v_refused bigint[];
+  v_refused bigint;
 begin
   begin
     o := pgrab_internal.limit_lock(p_key);
@@ -439,8 +438,8 @@ begin
           pgrab_internal.limit_noted(b.at) + s.within,
           case when a.n > s.starts then clock_timestamp() + s.within end) as at offset 0) w) f;
   u := pgrab_internal.limit_take_key(l, o, c, p_incarnation);
-  v_refused := array(select x.id from unnest(c) x where not x.fits and not x.kept);
-  if v_refused <> '{}' then
+  select x.id into v_refused from unnest(c) x where not x.fits and not x.kept order by x.n limit 1;
+  if found then
     perform pgrab_internal.limit_queue(l, v_refused);
   end if;
   if u.waits then
