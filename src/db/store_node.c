@@ -96,7 +96,7 @@ store_node_pools(struct db *db, int64_t node_id, const char *pools, struct err *
 }
 
 /* Columns of node_list.sql, node_beat.sql and node_beat_all.sql; those of beats follow. */
-enum { DB_NOW, LIFE, LIST__COUNT, DRAIN = LIST__COUNT, STOPS, OUTPUTS, TOLD, DURABLE, OVERRIDE, BEAT__COUNT };
+enum { LIFE, LIST__COUNT, DRAIN = LIST__COUNT, STOPS, OUTPUTS, TOLD, DURABLE, OVERRIDE, BEAT__COUNT };
 
 /* Of node_columns.inc, behind those. */
 enum {
@@ -174,7 +174,7 @@ read_members(const struct db *db, const PGresult *res, int first, struct members
 
 enum rc
 store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct members *others,
-    int64_t *db_now_us_out, struct err *err)
+    struct err *err)
 {
 	AUTO_ARRAY struct pgarray gauges = {0}, counts = {0};
 	AUTO_CLEAR PGresult *res = NULL;
@@ -198,7 +198,6 @@ store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wi
 		    err, RC_LOST, "the node's row belongs to another incarnation, or was marked down");
 	if (rc == RC_OK) {
 		read_wishes(res, wishes);
-		*db_now_us_out = db_int64(res, 0, DB_NOW);
 		if (others != NULL)
 			read_members(db, res, BEAT__COUNT, others);
 	}
@@ -266,15 +265,13 @@ store_node_owners(
 }
 
 enum rc
-store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err)
+store_node_observe(struct db *db, struct members *m, struct err *err)
 {
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc = db_query(db, sql_text("node_list"), 0, NULL, &res, err);
 
-	if (rc == RC_OK) {
-		*db_now_us_out = PQntuples(res) > 0 ? db_int64(res, 0, DB_NOW) : 0;
+	if (rc == RC_OK)
 		read_members(db, res, LIST__COUNT, m);
-	}
 	return rc;
 }
 

@@ -132,10 +132,10 @@ struct node_wishes {
 	} stop[STOPS_MAX];
 };
 
-/* RC_LOST: the row is no longer ours: fenced.  *wishes and *db_now_us_out are filled with RC_OK.  others:
- * takes in a reading of all nodes as well; may be NULL. */
+/* RC_LOST: the row is no longer ours: fenced.  *wishes is filled with RC_OK.  others: takes in a reading of
+ * all nodes as well; may be NULL. */
 CHECKED enum rc store_node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes,
-    struct members *others, int64_t *db_now_us_out, struct err *err);
+    struct members *others, struct err *err);
 
 CHECKED enum rc
 store_node_bell(struct db *db, int64_t node_id, int64_t incarnation, bool wanted, struct err *err);
@@ -152,9 +152,8 @@ CHECKED enum rc store_node_owners(
 CHECKED enum rc store_node_shards(struct db *db, int64_t node_id, int64_t incarnation,
     const struct pgrab_shard_set *shards, bool overlapping, struct err *err);
 
-/* All rows that are not down, sorted by id, taken in by members_observe at the moment of the answer.
- * *db_now_us_out: the database's clock shortly before, microseconds since 1970, 0 when there is no row. */
-CHECKED enum rc store_node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err);
+/* All rows that are not down, sorted by id, taken in by members_observe at the moment of the answer. */
+CHECKED enum rc store_node_observe(struct db *db, struct members *m, struct err *err);
 
 /* Marks a silent node down, if its beat is still the one that was seen, in the same life of the server, and
  * ends its sql backends.  RC_LOST: it is alive. */

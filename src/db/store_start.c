@@ -118,7 +118,7 @@ start_some(
 	for (size_t i = 0; i < n; i++)
 		if (runs[i]->limited == limited)
 			some[k++] = runs[i];
-	if (k > 0)
+	if (k > 0 || (n == 0 && !limited))
 		rc = start_query(db, sql_text(limited ? "limit_start" : "start"), who, some, k, err);
 	return rc;
 }

@@ -123,6 +123,9 @@ struct candidate {
 CHECKED enum rc
 store_look(struct db *db, struct look_query *q, struct candidate **out, size_t *n_out, struct err *err);
 
+/* *now_us_out, filled with RC_OK: the database's clock at some moment since the call, us since 1970. */
+CHECKED enum rc store_clock(struct db *db, int64_t *now_us_out, struct err *err);
+
 /* Settles what misfired: (id, version) pairs, sorted by id.  within_us: how long to wait for an answer; 0: as
  * long as for any call.  *settled_out: tasks that were changed. */
 CHECKED enum rc store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t within_us,
@@ -172,9 +175,9 @@ struct holder {
 	int64_t within_us; /* how long to wait for an answer; 0: as long as for any call */
 };
 
-/* The last check before execution, for runs of one incarnation, sorted by (id, version).  Those that passed
- * have ->started set and their definition filled in.  place.locked, here and in store_release: nothing was
- * done because another session has the row locked. */
+/* The last check before execution, for runs of one incarnation, sorted by (id, version); of none: only a plan
+ * is made.  Those that passed have ->started set and their definition filled in.  place.locked, here and in
+ * store_release: nothing was done because another session has the row locked. */
 CHECKED enum rc
 store_start(struct db *db, const struct holder *who, struct run **runs, size_t n, struct err *err);
 /* The same for at_most_once tasks, in a transaction that makes its own settings to be durable, if the server

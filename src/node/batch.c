@@ -91,6 +91,20 @@ waiting_take(struct waiting *w)
 	return chain;
 }
 
+bool
+batch_get_ready(const struct store *store, struct db *db, int64_t *used_us)
+{
+	struct err err;
+
+	*used_us = clock_mono_us();
+	if (db_conn(db) != NULL)
+		return false;
+	if (store->connect(db, &err) == RC_OK)
+		return true;
+	log_debug("get_ready", "error=\"%s\"", err.text); /* what comes will meet it, too */
+	return false;
+}
+
 int64_t
 batch_wait_us(struct db *db, int64_t used_us, int64_t until_us)
 {

@@ -10,6 +10,7 @@
 #include "core/backoff.h"
 #include "core/run.h"
 #include "db/pg.h"
+#include "db/store.h"
 
 /* Takes up to max runs of one incarnation off the front of the chain, sorted by id.  0: the chain is empty.
  */
@@ -47,3 +48,6 @@ batch_pause(struct backoff *b, struct gate *stop_now, enum rc rc, const char *wh
 int64_t batch_wait_us(struct db *db, int64_t used_us, int64_t until_us);
 /* Closes it if it is. */
 void batch_close_idle(struct db *db, int64_t used_us);
+/* Something will be asked of it soon, which counts as use: connects, if it is not connected.  True: it is
+ * connected now, and was not. */
+bool batch_get_ready(const struct store *store, struct db *db, int64_t *used_us);

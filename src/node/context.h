@@ -69,14 +69,13 @@ struct node {
 	_Atomic int64_t node_id;
 	/* 0: fenced, or not registered: nothing may be claimed, started or finished */
 	_Atomic int64_t incarnation;
-	/* database clock (us since 1970) - clock_mono_us; never too much, so that nothing starts early */
-	_Atomic int64_t db_ahead_us;
 	struct cluster_slot cluster;
 	/* key of the server that the heartbeat speaks with, to which the other connections keep; 0: any */
 	_Atomic uint64_t server;
 
 	/* flags and counters: any thread */
 	_Atomic bool leaving; /* it is stopping */
+	_Atomic bool planned; /* something in hand is not due yet; by the boss */
 	_Atomic bool drained; /* a person wants it to take nothing new; by the heartbeat */
 	_Atomic bool durable; /* at_most_once may be run here */
 	struct health health;

@@ -415,6 +415,15 @@ held(struct db *db, const struct claim *who, const struct candidate *cs, size_t 
 }
 
 static enum rc
+server_clock(struct db *db, int64_t *now_us_out, struct err *err)
+{
+	struct call c = begin(FAKE_OTHER, false);
+
+	*now_us_out = fake_now_us();
+	return end(&c, err);
+}
+
+static enum rc
 durable(struct db *db, bool async_ok, bool *out, struct err *why)
 {
 	struct call c = begin(FAKE_OTHER, false);
@@ -956,7 +965,7 @@ observe(struct members *m)
 
 static enum rc
 node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, struct members *others,
-    int64_t *db_now_us_out, struct err *err)
+    struct err *err)
 {
 	struct call c = begin(FAKE_BEAT, true);
 	bool ours = false;
@@ -972,7 +981,6 @@ node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, 
 	}
 	*wishes = fake.wishes;
 	wishes->durable = b->outlast != OUTLAST_NO && !fake.may_lose;
-	*db_now_us_out = fake_now_us();
 	if (ours && others != NULL)
 		observe(others);
 	enum rc rc = end(&c, err);
@@ -981,11 +989,10 @@ node_beat(struct db *db, const struct node_beat *b, struct node_wishes *wishes, 
 }
 
 static enum rc
-node_observe(struct db *db, struct members *m, int64_t *db_now_us_out, struct err *err)
+node_observe(struct db *db, struct members *m, struct err *err)
 {
 	struct call c = begin(FAKE_OTHER, false);
 
-	*db_now_us_out = fake_now_us();
 	if (is_done(&c))
 		observe(m);
 	return end(&c, err);
@@ -1020,6 +1027,7 @@ const struct store store_fake = {
     .misfire = misfire,
     .claim = claim,
     .held = held,
+    .clock = server_clock,
     .durable = durable,
     .node_bell = node_bell,
     .unheard = unheard,

@@ -33,7 +33,7 @@ enum fake_call {
 	FAKE_DUTIES,
 	FAKE_OWN,
 	FAKE_HOLD_DROP,
-	FAKE_CONNECT, /* the heartbeat */
+	FAKE_CONNECT, /* heartbeat; starter and finisher, ahead of what is planned */
 	FAKE_BEAT,
 	FAKE_REGISTER,
 	FAKE_OTHER,

@@ -64,15 +64,13 @@ parts_register(struct parts *p, int64_t incarnation, int64_t lease_us)
 	struct fake_node *row = fake_node(PART_NAME);
 	struct members m;
 	struct err err;
-	int64_t db_now;
 
 	row->incarnation = incarnation;
 	atomic_store(&p->n.node_id, row->id);
 	atomic_store(&p->n.incarnation, incarnation);
-	atomic_store(&p->n.db_ahead_us, fake.db_ahead_us);
 	lease_renew(&p->n.lease, clock_boot_us(), lease_us);
 	members_init(&m, US_PER_S);
-	if (store_fake.node_observe(NULL, &m, &db_now, &err) != RC_OK)
+	if (store_fake.node_observe(NULL, &m, &err) != RC_OK)
 		abort();
 	cluster_slot_set(&p->n.cluster, cluster_build(&m, row->id, false));
 	members_fini(&m);

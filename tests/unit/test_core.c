@@ -15,7 +15,6 @@
 #include "core/cluster.h"
 #include "core/lease.h"
 #include "core/member.h"
-#include "core/skew.h"
 
 /* --- backoff ----------------------------------------------------------------------------------------- */
 
@@ -334,31 +333,6 @@ a_lease_ends_when_it_says(void **unused)
 	assert_false(lease_holds(&l, 1));
 }
 
-/* Readings of a clock that is `ahead`, whose questions and answers take up to 30 ms each. */
-static void
-skew_is_never_more_than_true(void **state)
-{
-	struct skew s = {0};
-	int64_t now = 5 * US_PER_S, ahead = 1000 * US_PER_S;
-	unsigned seed = 7;
-
-	for (int i = 0; i < 10000; i++) {
-		int64_t sent = now, there = sent + rand_r(&seed) % 30000, got = there + rand_r(&seed) % 30000,
-			said;
-
-		if (i % 100 == 99)
-			ahead += ((int64_t)rand_r(&seed) % 7200 - 3600) * US_PER_S;
-		said = skew_note(&s, there + ahead, sent, got);
-		assert_true(said <= ahead);
-		assert_true(said >= ahead - 30 * US_PER_MS);
-		assert_int_equal(skew_within(ahead, there + ahead, sent, got), ahead);
-		assert_true(skew_within(ahead + 3600 * US_PER_S, there + ahead, sent, got) <= ahead);
-		assert_true(
-		    skew_within(ahead - 3600 * US_PER_S, there + ahead, sent, got) >= ahead - 30 * US_PER_MS);
-		now = got + US_PER_S;
-	}
-}
-
 int
 main(void)
 {
@@ -376,7 +350,6 @@ main(void)
 	    cmocka_unit_test(oneself_is_alive_whatever_one_has_seen),
 	    cmocka_unit_test(work_is_left_only_to_those_that_take_all_of_it),
 	    cmocka_unit_test(a_lease_ends_when_it_says),
-	    cmocka_unit_test(skew_is_never_more_than_true),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

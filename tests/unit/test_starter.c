@@ -69,6 +69,22 @@ what_the_database_confirms_goes_to_the_workers(void **unused)
 }
 
 static void
+for_what_is_planned_there_are_connections_ahead_of_its_time(void **unused)
+{
+	begin();
+	pass();
+	parts_finisher(&p);
+	assert_int_equal(fake.calls[FAKE_CONNECT], 0);
+	parts_claimed(&p, clock_mono_us() + 5 * US_PER_S, false);
+	pass();
+	parts_finisher(&p);
+	assert_int_equal(fake.calls[FAKE_CONNECT], 2);
+	assert_int_equal(fake.calls[FAKE_START], 1); /* of nothing: for its plan */
+	assert_int_equal(fake_count(FAKE_RUNNING), 0);
+	parts_end(&p);
+}
+
+static void
 what_was_edited_since_its_claim_is_not_started_and_leaves_the_node(void **unused)
 {
 	begin();
@@ -368,6 +384,7 @@ main(void)
 	    cmocka_unit_test(what_the_database_confirms_goes_to_the_workers),
 	    cmocka_unit_test(what_was_edited_since_its_claim_is_not_started_and_leaves_the_node),
 	    cmocka_unit_test(what_gets_no_place_under_a_limit_makes_recover_ask_for_the_line),
+	    cmocka_unit_test(for_what_is_planned_there_are_connections_ahead_of_its_time),
 	    cmocka_unit_test(what_is_not_due_by_the_databases_clock_goes_back),
 	    cmocka_unit_test(without_a_lease_nothing_is_asked_and_nothing_is_begun),
 	    cmocka_unit_test(a_start_during_which_the_lease_ended_is_not_executed),

@@ -181,6 +181,20 @@ next_event(const struct boss *b)
 	return until;
 }
 
+/* Starter and finisher have no connection when they had nothing to do for long, and need 10 to 30 ms to make
+ * one: what is planned would start late by that, or seem to. */
+static void
+say_planned(struct boss *b)
+{
+	struct node *n = b->node;
+	bool planned = heap_count(b->delayed) > 0;
+
+	if (atomic_exchange(&n->planned, planned) != planned && planned) {
+		mailbox_poke(n->start_queue);
+		mailbox_poke(n->finish_queue);
+	}
+}
+
 bool
 boss_round(struct boss *b)
 {
@@ -206,6 +220,7 @@ boss_round(struct boss *b)
 	boss_preempt(b, now);
 	boss_review(b, now);
 	boss_publish_room(b, now);
+	say_planned(b);
 	return true;
 }
 

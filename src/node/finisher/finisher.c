@@ -130,6 +130,8 @@ finisher_round(struct finisher *s)
 		return false;
 	if (m != NULL || next_round(s) != CLOCK_NEVER)
 		s->used_us = clock_mono_us();
+	if (m == NULL && s->aside != NULL && atomic_load(&s->node->planned))
+		(void)batch_get_ready(s->store, s->db, &s->used_us);
 	batch_close_idle(s->db, s->used_us);
 	if (s->aside == NULL)
 		finisher_sift(s, chain);

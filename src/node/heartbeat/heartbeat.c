@@ -42,21 +42,10 @@ heartbeat_renew(struct heartbeat *h, int64_t sent_boot_us)
 		keeper_lease(h->node->keeper, lease_until(&h->node->lease));
 }
 
-static void
-note_clock(struct heartbeat *h, int64_t db_now_us, int64_t sent_mono_us)
-{
-	atomic_store(&h->node->db_ahead_us, skew_note(&h->skew, db_now_us, sent_mono_us, clock_mono_us()));
-}
-
 enum rc
 heartbeat_observe(struct heartbeat *h, struct err *err)
 {
-	int64_t db_now = 0, asked = clock_mono_us();
-	enum rc rc = h->store->node_observe(h->db, &h->members, &db_now, err);
-
-	if (rc == RC_OK && db_now != 0)
-		note_clock(h, db_now, asked);
-	return rc;
+	return h->store->node_observe(h->db, &h->members, err);
 }
 
 void
@@ -146,7 +135,7 @@ beat(struct heartbeat *h, struct err *err)
 {
 	struct node_beat b;
 	struct node_wishes wishes;
-	int64_t sent = clock_boot_us(), asked, db_now = 0;
+	int64_t sent = clock_boot_us(), asked;
 	bool others = clock_mono_us() >= h->next_others_us;
 	enum rc rc = same_server(h, err);
 
@@ -159,7 +148,7 @@ beat(struct heartbeat *h, struct err *err)
 	asked = clock_mono_us();
 	if (!b.bell)
 		atomic_fetch_add(&h->node->bell_times, 1);
-	rc = h->store->node_beat(h->db, &b, &wishes, others ? &h->members : NULL, &db_now, err);
+	rc = h->store->node_beat(h->db, &b, &wishes, others ? &h->members : NULL, err);
 	h->round_trip_us = clock_mono_us() - asked;
 
 	/* A lease that ran out is not renewed: what it covered has been stopped. */
@@ -170,7 +159,6 @@ beat(struct heartbeat *h, struct err *err)
 		heartbeat_beaten(h, sent, &b, wishes.durable);
 		heartbeat_obey(h, &wishes);
 		atomic_store(&h->node->bell_written, b.bell);
-		note_clock(h, db_now, asked);
 		if (others)
 			plan_others(h);
 		heartbeat_publish(h);
@@ -219,14 +207,13 @@ say_goodbye(struct heartbeat *h)
 	struct err err = {0};
 	struct node_beat last = heartbeat_figures(h);
 	struct node_wishes ignored;
-	int64_t db_now;
 	enum rc rc = RC_AGAIN;
 
 	heartbeat_hand_back(h);
 	last.draining = true;
 	/* Twice: the first may meet a schema that has just been replaced. */
 	for (int i = 0; i < 2 && rc == RC_AGAIN; i++) {
-		rc = h->store->node_beat(h->db, &last, &ignored, NULL, &db_now, &err);
+		rc = h->store->node_beat(h->db, &last, &ignored, NULL, &err);
 		if (rc == RC_OK)
 			rc = h->store->node_leave(h->db, last.node_id, last.incarnation, NULL, &err);
 	}

@@ -10,7 +10,6 @@
 #include "base/thread.h"
 #include "core/backoff.h"
 #include "core/run.h"
-#include "core/skew.h"
 #include "db/store.h"
 #include "node/context.h"
 
@@ -43,7 +42,6 @@ struct heartbeat {
 	struct db *db;
 	struct members members;
 	struct backoff backoff;
-	struct skew skew;
 	char host[256];
 	int64_t mine; /* the last incarnation we tried to register */
 	struct name_watch watch;

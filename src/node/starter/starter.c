@@ -294,6 +294,18 @@ work(struct starter *s, size_t n)
 	boss_settled(s->node->boss, back);
 }
 
+/* The plan of its first start takes longer than a new connection, so that is made, too. */
+static void
+get_ready(struct starter *s)
+{
+	const struct holder nobody = {0};
+	struct err err;
+
+	if (batch_get_ready(s->store, s->db, &s->used_us) &&
+	    s->store->start(s->db, &nobody, NULL, 0, &err) != RC_OK)
+		log_debug("get_ready", "error=\"%s\"", err.text);
+}
+
 static int64_t
 next_round(const struct starter *s)
 {
@@ -318,6 +330,8 @@ starter_round(struct starter *s)
 		return false;
 	if (m != NULL || next_round(s) != CLOCK_NEVER)
 		s->used_us = clock_mono_us();
+	if (m == NULL && atomic_load(&s->node->planned))
+		get_ready(s);
 	batch_close_idle(s->db, s->used_us);
 	while ((n = batch_take(&chain, s->batch, START_MAX)) > 0)
 		work(s, n);
