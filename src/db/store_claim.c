@@ -4,9 +4,12 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "db/row_lock.h"
 #include "db/sql.h"
 #include "db/store_priv.h"
+
+#define CLOCK_US (US_PER_S / 2)
 
 void
 store_fill_definition(struct run *r, const PGresult *res, int row)
@@ -118,6 +121,20 @@ claim_free(
 		PQclear(*res);
 		*res = NULL;
 	}
+	return rc;
+}
+
+enum rc
+store_clock(struct db *db, int64_t *now_us_out, struct err *err)
+{
+	AUTO_CLEAR PGresult *res = NULL;
+	enum rc rc;
+
+	db_within(db, CLOCK_US);
+	rc = db_query(db, sql_text("clock"), 0, NULL, &res, err);
+	db_within(db, 0);
+	if (rc == RC_OK)
+		*now_us_out = db_int64(res, 0, 0);
 	return rc;
 }
 

@@ -365,17 +365,6 @@ store_look(struct db *db, struct look_query *q, struct candidate **out, size_t *
 }
 
 enum rc
-store_clock(struct db *db, int64_t *now_us_out, struct err *err)
-{
-	AUTO_CLEAR PGresult *res = NULL;
-	enum rc rc = db_query(db, sql_text("clock"), 0, NULL, &res, err);
-
-	if (rc == RC_OK)
-		*now_us_out = db_int64(res, 0, 0);
-	return rc;
-}
-
-enum rc
 store_misfire(struct db *db, const struct candidate *c, size_t n, int64_t within_us, int64_t *settled_out,
     struct err *err)
 {

@@ -123,7 +123,8 @@ struct candidate {
 CHECKED enum rc
 store_look(struct db *db, struct look_query *q, struct candidate **out, size_t *n_out, struct err *err);
 
-/* *now_us_out, filled with RC_OK: the database's clock at some moment since the call, us since 1970. */
+/* *now_us_out, filled with RC_OK: the database's clock at some moment since the call, us since 1970.  Waits
+ * for half a second at most. */
 CHECKED enum rc store_clock(struct db *db, int64_t *now_us_out, struct err *err);
 
 /* Settles what misfired: (id, version) pairs, sorted by id.  within_us: how long to wait for an answer; 0: as

@@ -95,12 +95,13 @@ bool
 batch_get_ready(const struct store *store, struct db *db, int64_t *used_us)
 {
 	struct err err;
+	bool there;
 
+	db_drop_dead(db);
+	there = db_conn(db) != NULL;
 	*used_us = clock_mono_us();
-	if (db_conn(db) != NULL)
-		return false;
 	if (store->connect(db, &err) == RC_OK)
-		return true;
+		return !there;
 	log_debug("get_ready", "error=\"%s\"", err.text); /* what comes will meet it, too */
 	return false;
 }

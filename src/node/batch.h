@@ -48,6 +48,6 @@ batch_pause(struct backoff *b, struct gate *stop_now, enum rc rc, const char *wh
 int64_t batch_wait_us(struct db *db, int64_t used_us, int64_t until_us);
 /* Closes it if it is. */
 void batch_close_idle(struct db *db, int64_t used_us);
-/* Something will be asked of it soon, which counts as use: connects, if it is not connected.  True: it is
- * connected now, and was not. */
+/* Something will be asked of it soon, which counts as use: connects, if it is not connected or no longer
+ * (once; a refusal leaves it to the next call).  True: it is connected now, and was not. */
 bool batch_get_ready(const struct store *store, struct db *db, int64_t *used_us);

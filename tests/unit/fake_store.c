@@ -417,7 +417,7 @@ held(struct db *db, const struct claim *who, const struct candidate *cs, size_t 
 static enum rc
 server_clock(struct db *db, int64_t *now_us_out, struct err *err)
 {
-	struct call c = begin(FAKE_OTHER, false);
+	struct call c = begin(FAKE_CLOCK, false);
 
 	*now_us_out = fake_now_us();
 	return end(&c, err);

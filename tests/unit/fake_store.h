@@ -19,6 +19,7 @@
 enum fake_call {
 	FAKE_LANES,
 	FAKE_LOOK,
+	FAKE_CLOCK,
 	FAKE_MISFIRE,
 	FAKE_CLAIM,
 	FAKE_HELD,

@@ -100,20 +100,21 @@ what_is_due_within_lookahead_is_claimed_ahead_and_what_is_later_is_not(void **un
 static void
 take_time(enum fake_call what)
 {
-	if (what == FAKE_LOOK)
-		hand_turn(5 * US_PER_MS);
+	if (what == FAKE_LOOK || what == FAKE_CLOCK)
+		hand_turn(what == FAKE_LOOK ? 5 * US_PER_MS : 1 * US_PER_MS);
 }
 
 static void
-what_is_planned_is_late_by_no_part_of_the_look_that_found_it(void **unused)
+what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look(void **unused)
 {
 	begin();
 	struct fake_task *t = add(2 * US_PER_S);
 
-	fake.after = take_time;
+	fake.before = fake.after = take_time;
 	rounds(1);
 	assert_int_equal(in_hand(), 1);
-	assert_int_equal(TAILQ_FIRST(&p.n.boss->in_hand)->due_mono_us, t->due_us - fake.db_ahead_us);
+	assert_int_equal(
+	    TAILQ_FIRST(&p.n.boss->in_hand)->due_mono_us, t->due_us - fake.db_ahead_us + US_PER_MS);
 	parts_end(&p);
 }
 
@@ -634,7 +635,7 @@ main(void)
 	    cmocka_unit_test(what_would_wait_for_a_worker_is_not_started_by_its_claim),
 	    cmocka_unit_test(what_its_claim_has_started_is_found_when_the_answer_was_lost),
 	    cmocka_unit_test(what_is_due_within_lookahead_is_claimed_ahead_and_what_is_later_is_not),
-	    cmocka_unit_test(what_is_planned_is_late_by_no_part_of_the_look_that_found_it),
+	    cmocka_unit_test(what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look),
 	    cmocka_unit_test(an_answer_that_was_lost_is_asked_about_and_nothing_is_forgotten),
 	    cmocka_unit_test(without_a_lease_or_while_it_drains_or_is_ill_nothing_is_looked_at),
 	    cmocka_unit_test(a_look_during_which_the_lease_ended_is_not_followed_by_a_claim),

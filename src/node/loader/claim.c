@@ -143,18 +143,36 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 	return rc;
 }
 
+/* How far the database's clock is ahead of ours; never too much.  What the look says of it is good enough
+ * for the order of what is due, but what is planned would start late by what the look took, some
+ * milliseconds: for that the clock is asked by itself. */
+static int64_t
+db_ahead(struct loader *l, struct run *chain)
+{
+	int64_t looked_us = l->ahead_us, now_us;
+	struct err ignored; /* the next statement meets it, too */
+
+	while (chain != NULL && chain->due_us - looked_us <= clock_mono_us())
+		chain = run_next(chain);
+	if (chain != NULL && l->store->clock(l->db, &now_us, &ignored) == RC_OK)
+		return now_us - clock_mono_us();
+	return looked_us;
+}
+
 /* What each takes, and when it is due on our monotonic clock: never earlier than by the database's.  Whose
  * turn it was is behind no older task that was claimed later: it waits for a worker by the age that the look
  * gave it. */
 static void
 set_needs(const struct taking *k, struct run *chain, size_t from, size_t n)
 {
+	int64_t ahead_us = db_ahead(k->l, chain);
+
 	for (struct run *r = chain; r != NULL; r = run_next(r)) {
 		struct candidate key = {.id = r->id};
 		const struct candidate *c = bsearch(&key, k->c + from, n, sizeof *c, loader_by_id);
 
 		r->need = c != NULL ? c->need : r->need;
-		r->due_mono_us = r->due_us - k->l->ahead_us;
+		r->due_mono_us = r->due_us - ahead_us;
 		if (c != NULL && c->overdue_us >= 0)
 			r->due_mono_us -= c->age_us - c->overdue_us;
 	}

@@ -46,30 +46,6 @@ check_durable(struct loader *l, struct err *err)
 	return rc;
 }
 
-static bool
-any_planned(const struct candidate *c, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (c[i].overdue_us < 0)
-			return true;
-	}
-	return false;
-}
-
-/* How far the database's clock is ahead of ours; never too much, so that nothing starts early.  What a look
- * says of it is true of its beginning, and a look takes milliseconds: good enough for the order of what is
- * due, but what is planned would start late by as much.  For that the clock is asked by itself. */
-static int64_t
-db_ahead(struct loader *l, const struct candidate *c, size_t n)
-{
-	int64_t looked_us = c->due_us + c->overdue_us - l->looked_us, now_us;
-	struct err ignored;
-
-	if (any_planned(c, n) && l->store->clock(l->db, &now_us, &ignored) == RC_OK)
-		return now_us - clock_mono_us();
-	return looked_us;
-}
-
 /* Fills in the query, except its lanes, which are there already, and asks it. */
 static enum rc
 ask(struct loader *l, enum lanes_part part, bool marks, struct candidate **c, size_t *found, struct err *err)
@@ -86,7 +62,7 @@ ask(struct loader *l, enum lanes_part part, bool marks, struct candidate **c, si
 	rc = l->store->look(l->db, q, c, found, err);
 	l->looked_us = clock_mono_us();
 	if (rc == RC_OK && *found > 0)
-		l->ahead_us = db_ahead(l, *c, *found);
+		l->ahead_us = (*c)->due_us + (*c)->overdue_us - l->looked_us;
 	return rc;
 }
 

@@ -62,7 +62,8 @@ struct loader {
 	bool survey_soon;                         /* what it says may not be true any more */
 	struct look_query query;                  /* its lanes are used again */
 	int64_t next_lanes_us;                    /* when to ask which lanes there are */
-	/* The database's clock - clock_mono_us, as the last look that found something says. */
+	/* The database's clock - clock_mono_us, as the last look that found something says: never too much,
+	 * and too little by what the look took. */
 	int64_t ahead_us;
 	int64_t found_us; /* when a look last found something to take, or something rang */
 	/* When all is looked at anew, whatever wakes us before: something that a look has seen may be taken

@@ -29,6 +29,7 @@
 #include "node/starter/private.h"
 
 #define UNSURE_US (10 * US_PER_S) /* for a lookup of starts whose answer was lost */
+#define READY_US  (US_PER_S / 2)  /* for a start of nothing */
 
 /* What may have been started and will not be executed: its loss is recorded, by the finisher,
  * which is fenced as always. */
@@ -294,16 +295,17 @@ work(struct starter *s, size_t n)
 	boss_settled(s->node->boss, back);
 }
 
-/* The plan of its first start takes longer than a new connection, so that is made, too. */
+/* The plan of a first start takes longer than a new connection, so that is made, too.  Twice: a text that is
+ * sent for the first time has no name, and its plan is not kept.  Not while something waits to be started. */
 static void
 get_ready(struct starter *s)
 {
-	const struct holder nobody = {0};
+	const struct holder nobody = {.within_us = READY_US};
 	struct err err;
+	bool well = batch_get_ready(s->store, s->db, &s->used_us);
 
-	if (batch_get_ready(s->store, s->db, &s->used_us) &&
-	    s->store->start(s->db, &nobody, NULL, 0, &err) != RC_OK)
-		log_debug("get_ready", "error=\"%s\"", err.text);
+	for (int i = 0; i < 2 && well && mailbox_count(s->node->start_queue) == 0; i++)
+		well = s->store->start(s->db, &nobody, NULL, 0, &err) == RC_OK;
 }
 
 static int64_t
