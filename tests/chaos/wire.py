@@ -31,7 +31,8 @@ class Wire:
         self.turn = False    # of the cuts after
         self.unheard = set()  # clients that are lost instead of their next answer
         self.pairs = set()
-        self.ends = []  # all that there were: two hundred seeds have more of them than a process may have open
+        self.ends = set()  # of those that may still be used: a login that is refused for half a minute makes hundreds
+        self.half_over = set()
         self.unaware = []  # ends of the server whose clients are gone, which it does not know
         self.lock = threading.Lock()
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -56,7 +57,7 @@ class Wire:
                 continue
             with self.lock:
                 self.pairs.add((client, server))
-                self.ends += client, server
+                self.ends |= {client, server}
             for source, target, up in ((client, server, True), (server, client, False)):
                 threading.Thread(target=self.pump, args=(client, server, source, target, up), daemon=True).start()
 
@@ -80,6 +81,20 @@ class Wire:
             return self.turn
 
     def pump(self, client, server, source, target, up):
+        """One way of the two; who ends last closes both ends."""
+        self.carry(client, server, source, target, up)
+        with self.lock:
+            first = (client, server) not in self.half_over
+            if first:
+                self.half_over.add((client, server))
+            else:
+                self.half_over.remove((client, server))
+                self.ends -= {client, server}
+        if not first:
+            client.close()
+            server.close()
+
+    def carry(self, client, server, source, target, up):
         names = {}
         while True:
             try:
@@ -142,6 +157,8 @@ class Wire:
         self.heal()
         self.socket.close()
         self.cut_all()
-        self.drop(None, *self.ends)
-        for end in self.ends:
+        with self.lock:
+            left = list(self.ends)
+        self.drop(None, *left)
+        for end in left:
             end.close()
