@@ -68,6 +68,15 @@ what_the_database_confirms_goes_to_the_workers(void **unused)
 	parts_end(&p);
 }
 
+static bool
+is_woken(struct mailbox *m)
+{
+	int64_t now = clock_mono_us();
+	struct mail *none;
+
+	return mailbox_pop_until(m, now + US_PER_S, &none) == RC_AGAIN && clock_mono_us() == now;
+}
+
 static void
 for_what_is_planned_there_are_connections_ahead_of_its_time(void **unused)
 {
@@ -75,8 +84,12 @@ for_what_is_planned_there_are_connections_ahead_of_its_time(void **unused)
 	pass();
 	parts_finisher(&p);
 	assert_int_equal(fake.calls[FAKE_CONNECT], 0);
+	assert_false(is_woken(p.n.start_queue));
 	parts_claimed(&p, clock_mono_us() + 5 * US_PER_S, false);
-	pass();
+	parts_boss(&p);
+	assert_true(is_woken(p.n.start_queue));
+	assert_true(is_woken(p.n.finish_queue));
+	parts_starter(&p);
 	parts_finisher(&p);
 	assert_int_equal(fake.calls[FAKE_CONNECT], 2);
 	assert_int_equal(fake.calls[FAKE_START], 2); /* of nothing: for its plan */
