@@ -118,6 +118,29 @@ what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look(void *
 	parts_end(&p);
 }
 
+static size_t given_before;
+
+static void
+count_given(enum fake_call what)
+{
+	if (what == FAKE_CLOCK)
+		given_before = mailbox_count(p.n.boss->inbox);
+}
+
+static void
+what_is_due_does_not_wait_until_the_clock_has_been_asked(void **unused)
+{
+	begin();
+	add(2 * US_PER_S);
+	add(-1);
+	fake.before = count_given;
+	parts_loader(&p);
+	assert_int_equal(given_before, 2); /* the run and its room */
+	parts_boss(&p);
+	assert_int_equal(in_hand(), 2);
+	parts_end(&p);
+}
+
 static void
 an_answer_that_was_lost_is_asked_about_and_nothing_is_forgotten(void **unused)
 {
@@ -636,6 +659,7 @@ main(void)
 	    cmocka_unit_test(what_its_claim_has_started_is_found_when_the_answer_was_lost),
 	    cmocka_unit_test(what_is_due_within_lookahead_is_claimed_ahead_and_what_is_later_is_not),
 	    cmocka_unit_test(what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look),
+	    cmocka_unit_test(what_is_due_does_not_wait_until_the_clock_has_been_asked),
 	    cmocka_unit_test(an_answer_that_was_lost_is_asked_about_and_nothing_is_forgotten),
 	    cmocka_unit_test(without_a_lease_or_while_it_drains_or_is_ill_nothing_is_looked_at),
 	    cmocka_unit_test(a_look_during_which_the_lease_ended_is_not_followed_by_a_claim),

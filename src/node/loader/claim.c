@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "node/batch.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
 #include "node/crews/crews.h"
@@ -147,26 +148,20 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
  * for the order of what is due, but what is planned would start late by what the look took, some
  * milliseconds: for that the clock is asked by itself. */
 static int64_t
-db_ahead(struct loader *l, struct run *chain)
+ask_clock(struct loader *l)
 {
-	int64_t looked_us = l->ahead_us, now_us;
+	int64_t now_us;
 	struct err ignored; /* the next statement meets it, too */
 
-	while (chain != NULL && chain->due_us - looked_us <= clock_mono_us())
-		chain = run_next(chain);
-	if (chain != NULL && l->store->clock(l->db, &now_us, &ignored) == RC_OK)
-		return now_us - clock_mono_us();
-	return looked_us;
+	return l->store->clock(l->db, &now_us, &ignored) == RC_OK ? now_us - clock_mono_us() : l->ahead_us;
 }
 
 /* What each takes, and when it is due on our monotonic clock: never earlier than by the database's.  Whose
  * turn it was is behind no older task that was claimed later: it waits for a worker by the age that the look
  * gave it. */
 static void
-set_needs(const struct taking *k, struct run *chain, size_t from, size_t n)
+set_needs(const struct taking *k, struct run *chain, size_t from, size_t n, int64_t ahead_us)
 {
-	int64_t ahead_us = db_ahead(k->l, chain);
-
 	for (struct run *r = chain; r != NULL; r = run_next(r)) {
 		struct candidate key = {.id = r->id};
 		const struct candidate *c = bsearch(&key, k->c + from, n, sizeof *c, loader_by_id);
@@ -178,21 +173,29 @@ set_needs(const struct taking *k, struct run *chain, size_t from, size_t n)
 	}
 }
 
-/* They begin at once, however long the statements about the others take. */
+/* What is due begins at once, however long the statements about the others take, and the clock. */
 static void
 give_won(struct taking *k, struct run *chain, size_t won, size_t from, size_t n)
 {
 	struct loader *l = k->l;
+	struct waiting due = {0}, planned = {0};
+	int64_t now_us = clock_mono_us() + l->ahead_us;
 
 	k->won += won;
-	for (struct run *r = chain; r != NULL; r = run_next(r)) {
+	for (struct run *r = chain, *next; r != NULL; r = next) {
+		next = run_next(r);
 		if (r->started) {
 			doubts_drop(&l->node->doubts, r->id);
 			crews_args(l->node, r);
 		}
+		waiting_add_one(r->due_us > now_us ? &planned : &due, r);
 	}
-	set_needs(k, chain, from, n);
-	boss_give(l->node->boss, chain, (struct room){0});
+	set_needs(k, due.first, from, n, l->ahead_us);
+	boss_give(l->node->boss, due.first, (struct room){0});
+	if (planned.first == NULL)
+		return;
+	set_needs(k, planned.first, from, n, ask_clock(l));
+	boss_give(l->node->boss, planned.first, (struct room){0});
 }
 
 /* What is started with its claim.  With every worker busy a started task would only seem to run; a pool has
