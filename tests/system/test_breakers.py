@@ -74,6 +74,8 @@ def test_a_pattern_breaks_for_one_of_its_keys(db, nodes):
     db.wait("select broken_until is not null from pgrab.limits where key = 'tenant:a'")
     free = db.add(kind="noop", limit_key="tenant:b")
     assert db.wait_run(free, timeout=5).outcome == "succeeded"
-    assert db.one("select failures from pgrab.limits where key = 'tenant:b'") == 0
+    # A key of a pattern that nothing uses any more has no line, as soon as upkeep has seen it.
+    assert db.one("select sum(failures) from pgrab.limits where key = 'tenant:b'") in (None, 0)
+    assert db.one("select failures from pgrab.limits where key = 'tenant:a'") > 0
     db.query("delete from pgrab.limit")
     db.wait("select count(*) > 10 from pgrab.run where name = 'w'")
