@@ -79,6 +79,103 @@ a_lane_is_divided_among_those_who_are_able(void **unused)
 	strategy_close(&s);
 }
 
+/* So many nodes that each reads only a part of the others' shards at a time. */
+#define CROWD 40
+
+static void
+fill_many(struct pgrab_cluster *c, struct pgrab_node *node, int64_t *id, size_t self)
+{
+	for (size_t i = 0; i < CROWD; i++) {
+		id[i] = (int64_t)i + 1;
+		node[i] = (struct pgrab_node){.id = id[i], .name = "n", .weight = 1, .slots = 8};
+	}
+	*c = (struct pgrab_cluster){
+	    .size = sizeof *c, .shards = PGRAB_SHARDS, .n_nodes = CROWD, .nodes = node, .self = self};
+}
+
+/* One look at the shards of others, into seen, by shard.  Returns how many it reads. */
+static size_t
+watch_once(struct lanes *ls, struct look_query *q, unsigned *seen)
+{
+	const int64_t room[] = {8};
+
+	lanes_part(ls, LANES_OTHERS, NULL, room, 0, 7, q);
+	assert_int_equal(q->n_lanes, 1);
+	for (size_t i = 0; i < q->lane[0].n_shards; i++)
+		seen[q->lane[0].shard[i]]++;
+	return q->lane[0].n_shards;
+}
+
+static void
+many_nodes_watch_a_part_of_the_others_each(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[CROWD];
+	struct pgrab_cluster c;
+	int64_t id[CROWD];
+	struct lane_row row = {.lane = 1, .able = id, .n_able = CROWD};
+	unsigned first[PGRAB_SHARDS] = {0};
+	struct look_query q = {0};
+
+	for (size_t self = 0; self < CROWD; self++) {
+		unsigned seen[PGRAB_SHARDS] = {0};
+		struct lanes ls;
+
+		fill_many(&c, node, id, self);
+		lanes_init(&ls, 0, 1);
+		lanes_refresh(&ls, &row, 1, s, &c, NULL);
+		assert_in_range(watch_once(&ls, &q, first), 1, PGRAB_SHARDS * 8 / CROWD + 1);
+		for (size_t looks = 0; looks < CROWD / 8; looks++) {
+			watch_once(&ls, &q, seen);
+			lanes_watch_next(&ls);
+			lanes_refresh(&ls, &row, 1, s, &c, NULL); /* goes on where it was */
+		}
+		for (unsigned i = 0; i < PGRAB_SHARDS; i++)
+			assert_true(pgrab_shard_has(&ls.item[0].own, i) ? seen[i] == 0 : seen[i] > 0);
+		lanes_fini(&ls);
+	}
+	for (unsigned i = 0; i < PGRAB_SHARDS; i++)
+		assert_in_range(first[i], 7,
+		    9); /* 8, but parts overlap by a little, and an owner does not watch its own */
+	look_fini(&q);
+	strategy_close(&s);
+}
+
+static void
+what_is_noted_and_what_others_are_preferred_for_is_read_in_full(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[CROWD];
+	struct pgrab_cluster c;
+	int64_t id[CROWD];
+	struct lane_row row = {.lane = 1, .able = id, .n_able = CROWD};
+	unsigned seen[PGRAB_SHARDS] = {0};
+	struct look_query q = {0};
+	struct lanes ls;
+	size_t part;
+
+	fill_many(&c, node, id, 0);
+	lanes_init(&ls, 0, 1);
+	lanes_refresh(&ls, &row, 1, s, &c, NULL);
+	part = watch_once(&ls, &q, seen);
+	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
+		if (seen[i] == 0 && !pgrab_shard_has(&ls.item[0].own, i))
+			pgrab_shard_add(&ls.again, i);
+	}
+	assert_in_range(part, 1, PGRAB_SHARDS / 2);
+	part = ls.item[0].n_shards;
+	assert_int_equal(watch_once(&ls, &q, seen), PGRAB_SHARDS - part);
+	ls.again = (struct pgrab_shard_set){0};
+	row.late_us = 1; /* and this node is not one of those that are preferred */
+	row.able = id + 1;
+	row.n_able = CROWD - 1;
+	lanes_refresh(&ls, &row, 1, s, &c, NULL);
+	assert_int_equal(watch_once(&ls, &q, seen), PGRAB_SHARDS);
+	lanes_fini(&ls);
+	look_fini(&q);
+	strategy_close(&s);
+}
+
 static void
 the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused)
 {
@@ -444,6 +541,8 @@ main(void)
 	    cmocka_unit_test(what_had_its_turn_is_not_passed_by_looks_without_turns),
 	    cmocka_unit_test(a_backlog_that_is_over_gives_the_next_one_no_place),
 	    cmocka_unit_test(a_lane_is_divided_among_those_who_are_able),
+	    cmocka_unit_test(many_nodes_watch_a_part_of_the_others_each),
+	    cmocka_unit_test(what_is_noted_and_what_others_are_preferred_for_is_read_in_full),
 	    cmocka_unit_test(the_most_important_lane_is_read_first_and_loaders_share_the_shards),
 	    cmocka_unit_test(a_mark_stops_before_what_was_left_behind),
 	    cmocka_unit_test(behind_a_backlog_what_is_not_due_is_not_asked_for),

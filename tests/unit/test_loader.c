@@ -282,15 +282,15 @@ seconds(int n)
 	}
 }
 
+static char id_hash[] = "id_hash", default_strategy[] = "default";
+
 static void
 begin_beside_another(void)
 {
-	static char strategy[] = "id_hash";
-
 	hand_start();
 	fake_start(random_below(1u << 30) + 1);
 	parts_make(&p);
-	p.set.strategy = strategy;
+	p.set.strategy = id_hash;
 	fake_node("other")->incarnation = 22;
 	parts_register(&p, 11, 3600 * US_PER_S);
 	parts_loaders(&p);
@@ -319,18 +319,19 @@ a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others(void 
 #define MANY 40
 
 static void
-begin_beside_many(void)
+begin_beside_many(char *strategy)
 {
 	char name[16];
 
 	hand_start();
 	fake_start(random_below(1u << 30) + 1);
 	parts_make(&p);
+	p.set.strategy = strategy;
 	for (int i = 1; i < MANY; i++) {
 		snprintf(name, sizeof name, "other %d", i);
 		fake_node(name)->incarnation = 100 + i;
 	}
-	parts_register(&p, 11, 3600 * US_PER_S);
+	parts_register(&p, 11, 24 * 3600 * US_PER_S);
 	parts_loaders(&p);
 	parts_boss(&p);
 	atomic_store(&p.n.bell_heard, true);
@@ -391,7 +392,7 @@ go_on_for(int64_t us)
 static void
 among_many_nodes_rings_are_gathered_and_a_node_that_always_finds_something_wants_none(void **unused)
 {
-	begin_beside_many();
+	begin_beside_many(default_strategy);
 	assert_true(insert_for(2 * US_PER_S) <= GAP_US + 2 * US_PER_MS);
 	assert_in_range(fake.calls[FAKE_LOOK], 10, 2 * US_PER_S / GAP_US + 4); /* 2: once a poll at others' */
 	assert_int_equal(atomic_load(&p.n.hungry), 1);
@@ -405,7 +406,7 @@ among_many_nodes_rings_are_gathered_and_a_node_that_always_finds_something_wants
 static void
 among_many_nodes_one_that_finds_something_two_times_of_three_wants_no_bell(void **unused)
 {
-	begin_beside_many();
+	begin_beside_many(default_strategy);
 	insert_for(2 * US_PER_S);
 	for (int i = 0; i < 60; i++) {
 		if (i % 3 != 0)
@@ -420,7 +421,7 @@ among_many_nodes_one_that_finds_something_two_times_of_three_wants_no_bell(void 
 static void
 among_many_nodes_one_that_is_seldom_rung_wants_the_bell(void **unused)
 {
-	begin_beside_many();
+	begin_beside_many(default_strategy);
 	for (int i = 0; i < 20; i++) {
 		struct fake_task *t = add(0);
 
@@ -435,7 +436,7 @@ among_many_nodes_one_that_is_seldom_rung_wants_the_bell(void **unused)
 static void
 among_many_nodes_a_ring_after_a_while_is_answered_at_once(void **unused)
 {
-	begin_beside_many();
+	begin_beside_many(default_strategy);
 	for (int i = 0; i < 20; i++) {
 		hand_turn(130 * US_PER_MS);
 		rounds(1);
@@ -480,6 +481,43 @@ what_others_have_planned_is_taken_steal_after_its_time_however_quiet_it_was(void
 		assert_true(fake_now_us() >= t->due_us + p.set.steal_after_us);
 		work_off();
 	}
+	parts_end(&p);
+}
+
+/* A part of the others' shards is read in one look; in five looks all of them are.  What a look has seen
+ * there is looked at again when it is for us. */
+static void
+among_many_what_one_has_left_is_found_within_some_looks_and_what_was_seen_at_its_time(void **unused)
+{
+	int noted_in_time = 0, found = 0;
+
+	begin_beside_many(id_hash);
+	for (int i = 0; i < 300; i++) {
+		const struct loader *l = loaders_at(p.loaders, 0);
+		bool noted = false;
+		struct fake_task *t;
+		int64_t taken_us;
+
+		seconds(20);
+		t = add((int64_t)(1 + random_below(40 * 1000)) * US_PER_MS);
+		if (pgrab_shard_has(&l->own, (unsigned)t->id % PGRAB_SHARDS)) {
+			t->status = FAKE_GONE;
+			continue;
+		}
+		taken_us = t->due_us + p.set.steal_after_us;
+		while (t->status == FAKE_SCHEDULED) {
+			noted = noted || (fake_now_us() < taken_us && pgrab_shard_has(&l->lanes.again,
+									  (unsigned)t->id % PGRAB_SHARDS));
+			hand_turn(10 * US_PER_MS);
+			rounds(1);
+			assert_true(fake_now_us() <= taken_us + (noted ? 10 * US_PER_MS : 60 * US_PER_S));
+		}
+		assert_true(fake_now_us() >= taken_us);
+		noted_in_time += noted;
+		found += !noted;
+		work_off();
+	}
+	assert_true(noted_in_time > 0 && found > 0);
 	parts_end(&p);
 }
 
@@ -673,6 +711,8 @@ main(void)
 	    cmocka_unit_test(among_many_nodes_one_that_is_seldom_rung_wants_the_bell),
 	    cmocka_unit_test(among_many_nodes_a_ring_after_a_while_is_answered_at_once),
 	    cmocka_unit_test(what_others_have_planned_is_taken_steal_after_its_time_however_quiet_it_was),
+	    cmocka_unit_test(
+		among_many_what_one_has_left_is_found_within_some_looks_and_what_was_seen_at_its_time),
 	    cmocka_unit_test(a_server_that_is_away_is_asked_less_and_less_often),
 	    cmocka_unit_test(in_random_histories_claims_keep_within_the_room_and_nothing_is_forgotten),
 	};

@@ -70,14 +70,15 @@ is_busy(const struct pgrab_cluster *c, const bool *busy, int64_t id)
 
 /* What this node reads of one lane: its own shards, and its part of those whose owners are busy. */
 static void
-own_of(struct strategy *s, const struct pgrab_cluster *c, const struct lane_row *row, const bool *busy,
-    struct pgrab_node *node, struct pgrab_shard_set *own)
+own_of(struct strategy *s, const struct pgrab_cluster *c, struct lane *l, const bool *busy,
+    struct pgrab_node *node)
 {
 	struct pgrab_cluster able, rest;
 	struct pgrab_shard_set theirs = {0}, more;
 
-	narrow(c, row, NULL, node, &able);
-	strategy_shards(s, &able, able.self, own);
+	narrow(c, l->row, NULL, node, &able);
+	lane_watch(l, &able);
+	strategy_shards(s, &able, able.self, &l->own);
 	if (busy == NULL || c->self >= c->n_nodes || busy[c->self])
 		return;
 	for (size_t i = 0; i < able.n_nodes; i++) {
@@ -87,10 +88,10 @@ own_of(struct strategy *s, const struct pgrab_cluster *c, const struct lane_row 
 		for (size_t w = 0; w < PGRAB_SHARD_SET_WORDS; w++)
 			theirs.word[w] |= more.word[w];
 	}
-	narrow(c, row, busy, node, &rest);
+	narrow(c, l->row, busy, node, &rest);
 	strategy_shards(s, &rest, rest.self, &more);
 	for (size_t w = 0; w < PGRAB_SHARD_SET_WORDS; w++)
-		own->word[w] |= more.word[w] & theirs.word[w];
+		l->own.word[w] |= more.word[w] & theirs.word[w];
 }
 
 static bool
@@ -143,10 +144,12 @@ lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct st
 		struct lane *l = &ls->item[ls->count++];
 
 		l->row = &rows[i];
-		if (i > 0 && same_able(&rows[i - 1], &rows[i]))
+		if (i > 0 && same_able(&rows[i - 1], &rows[i])) {
 			l->own = l[-1].own;
-		else
-			own_of(s, c, &rows[i], busy, node, &l->own);
+			l->watch = l[-1].watch;
+		} else {
+			own_of(s, c, l, busy, node);
+		}
 		deal_shards(ls, l, c);
 	}
 	qsort(ls->item, ls->count, sizeof *ls->item, by_band);
@@ -155,55 +158,6 @@ lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, struct st
 	forget_marks(ls);
 	lanes_fini(&before);
 	free(node);
-}
-
-/* Does a look into this shard find anything? */
-static bool
-may_hold(const struct lanes *ls, const struct lane *l, unsigned shard)
-{
-	return !lanes_many(ls) || pgrab_shard_has(&l->soon, shard);
-}
-
-static size_t
-own_shards(const struct lanes *ls, const struct lane *l, uint16_t *out)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->n_shards; i++) {
-		uint16_t s = l->shard[(l->turn + i) % l->n_shards];
-
-		if (may_hold(ls, l, s))
-			out[n++] = s;
-	}
-	return n;
-}
-
-static size_t
-rung_shards(const struct lane *l, const struct pgrab_shard_set *bell, uint16_t *out)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->n_shards; i++) {
-		if (pgrab_shard_has(bell, l->shard[i]))
-			out[n++] = l->shard[i];
-	}
-	return n;
-}
-
-/* own: ours among them. */
-static size_t
-other_shards(const struct lanes *ls, const struct lane *l, bool own, uint64_t chance, uint16_t *out)
-{
-	size_t n = 0;
-
-	for (unsigned i = 0; i < PGRAB_SHARDS; i++) {
-		unsigned s = (unsigned)((i + chance) % PGRAB_SHARDS);
-
-		if ((own || !pgrab_shard_has(&l->own, s)) && s % ls->loaders == ls->index &&
-		    may_hold(ls, l, s))
-			out[n++] = (uint16_t)s;
-	}
-	return n;
 }
 
 bool
@@ -270,9 +224,9 @@ add_lane(struct lanes *ls, struct lane *l, enum lanes_part part, const struct pg
 	l->turns.asked = l->row->shared && l->backlog && part == LANES_OWN && turns_worthwhile(l);
 	if (l->turns.asked)
 		turns_ask(l, to);
-	to->n_shards = part == LANES_OWN    ? own_shards(ls, l, to->shard)
-		       : part == LANES_RUNG ? rung_shards(l, bell, to->shard)
-					    : other_shards(ls, l, false, chance, to->shard);
+	to->n_shards = part == LANES_OWN    ? lane_own_shards(ls, l, to->shard)
+		       : part == LANES_RUNG ? lane_rung_shards(l, bell, to->shard)
+					    : lane_watched_shards(ls, l, chance, to->shard);
 	l->backlog = l->backlog && part != LANES_OWN; /* unless it is found again */
 	if (to->n_shards == 0)
 		q->n_lanes--;
@@ -335,7 +289,7 @@ lanes_urgent(
 		to = look_add(q, l->row, l->mark);
 		to->wanted = room[l->row->crew];
 		to->due_only = true;
-		to->n_shards = other_shards(ls, l, true, chance, to->shard);
+		to->n_shards = lane_all_shards(ls, l, chance, to->shard);
 		probes += to->n_shards;
 		q->n_lanes -= to->n_shards == 0;
 	}

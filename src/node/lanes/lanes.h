@@ -35,6 +35,9 @@ struct lane {
 	size_t n_shards;
 	size_t turn;                /* where the next look begins in shard */
 	int64_t mark[PGRAB_SHARDS]; /* by shard number; LOOK_NO_MARK: from the beginning */
+	struct watch {
+		size_t size, first; /* of the shards of others, so many from there on are read in one look */
+	} watch;
 	struct turns {
 		bool asked;                    /* in the last look */
 		char after[SHARE_KEY_MAX + 1]; /* the key that had its turn last */
@@ -49,10 +52,11 @@ struct lanes {
 	struct lane *item;       /* the most important band first */
 	struct lane **by_number; /* the same by row->lane */
 	size_t count;
-	size_t turn;             /* where the next look begins, when not all fit into it */
-	size_t survey_turn;      /* where the next survey begins, when not all fit into it */
-	bool fit;                /* one look reads all that there is to read */
-	unsigned index, loaders; /* shards are dealt among the loaders of a node */
+	size_t turn;                  /* where the next look begins, when not all fit into it */
+	size_t survey_turn;           /* where the next survey begins, when not all fit into it */
+	bool fit;                     /* one look reads all that there is to read */
+	struct pgrab_shard_set again; /* shards of others that are read whichever are watched now */
+	unsigned index, loaders;      /* shards are dealt among the loaders of a node */
 	/* by crew: how many large tasks may be taken that do not fit; borrowed, NULL: none */
 	const int64_t *large;
 };
@@ -69,7 +73,7 @@ void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, stru
 enum lanes_part {
 	LANES_OWN,    /* own shards, from where the last look ended */
 	LANES_RUNG,   /* those of them that rang */
-	LANES_OTHERS, /* those of all other nodes */
+	LANES_OTHERS, /* those of other nodes that are watched now */
 	LANES_URGENT, /* all, of what is important enough that a run gives way: lanes_urgent() */
 };
 
@@ -103,6 +107,17 @@ void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard
 /* The same, behind what is there already. */
 void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
+
+/* What was watched of the shards of others has nothing for us: the next look reads the next ones. */
+void lanes_watch_next(struct lanes *ls);
+
+/* shards.c: what a look reads of a lane, into out[PGRAB_SHARDS]; each returns how many.  lane_watch: how many
+ * of others are watched at a time, and from where on, by how many nodes are able. */
+void lane_watch(struct lane *l, const struct pgrab_cluster *able);
+size_t lane_own_shards(const struct lanes *ls, const struct lane *l, uint16_t *out);
+size_t lane_rung_shards(const struct lane *l, const struct pgrab_shard_set *bell, uint16_t *out);
+size_t lane_watched_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint16_t *out);
+size_t lane_all_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint16_t *out);
 
 /* Of all shards what is of from_band or more, by crew, and no more of it than room says. */
 void lanes_urgent(

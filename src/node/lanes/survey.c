@@ -30,8 +30,10 @@ lanes_carry_over(struct lanes *ls, const struct lanes *before)
 	for (size_t i = 0; i < ls->count; i++) {
 		const struct lane *was = lanes_find(before, ls->item[i].row->lane);
 
-		if (was != NULL)
+		if (was != NULL) {
 			ls->item[i].turns = was->turns;
+			ls->item[i].watch.first = was->watch.first;
+		}
 		if (was != NULL && lanes_many(before))
 			ls->item[i].soon = was->soon;
 		else

@@ -7,9 +7,9 @@
  * have an older due time than the mark.
  *
  * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to
- * do in our own: once per poll, and on from there while there is more and we win some of it.  A node with
- * nothing to do sleeps for longer than a poll, so it notes what they have planned, and wakes up if the owner
- * may have left it.
+ * do in our own: once per poll, and on from there while there is more and we win some of it.  Among many
+ * nodes each look reads another part of their shards (lanes/shards.c).  A node with nothing to do sleeps for
+ * longer than a poll, so it notes what they have planned, and wakes up if the owner may have left it.
  */
 #include "node/loader/private.h"
 
@@ -87,7 +87,8 @@ until_first(const struct loader *l, const struct candidate *c, size_t n)
 		int64_t until_us = own || late_us > set->steal_after_us ? late_us : set->steal_after_us;
 
 		until_us -= c[i].overdue_us;
-
+		if (!own)
+			pgrab_shard_add(&l->lanes.again, c[i].shard);
 		if (until_us < first_us)
 			first_us = until_us;
 	}
@@ -254,6 +255,8 @@ steal(struct loader *l, struct wakeup *w, struct err *err)
 	l->backoff.random = pgrab_mix64(l->backoff.random);
 	if (l->query.n_lanes > 0)
 		rc = look_and_claim(l, LANES_OTHERS, &w->room, &w->more, err);
+	if (!w->more)
+		lanes_watch_next(&l->lanes);
 	next_steal(l, &room, w->more ? w->now : w->now + l->node->set->poll_us);
 	return rc;
 }
@@ -290,6 +293,7 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 	first_us = until_first(l, c, found);
 	if (rc == RC_OK && first_us > 0) {
 		*nothing = true;
+		lanes_watch_next(&l->lanes);
 		look_anew(l, l->looked_us, first_us);
 		look_anew(l, w->now, next_us);
 		l->next_full_us = w->now + l->node->set->poll_us;
