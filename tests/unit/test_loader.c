@@ -118,6 +118,69 @@ what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look(void *
 	parts_end(&p);
 }
 
+static void
+slow_look(enum fake_call what)
+{
+	if (what == FAKE_LOOK)
+		hand_turn(50 * US_PER_MS);
+}
+
+/* They are equally old, so whoever is claimed first comes first. */
+static void
+what_a_slow_look_has_found_is_not_behind_what_the_next_ones_find(void **unused)
+{
+	const struct run *r;
+	int64_t first_us;
+
+	begin();
+	for (int i = 0; i < 12; i++)
+		add(-US_PER_S);
+	fake.after = slow_look;
+	rounds(1);
+	assert_int_equal(in_hand(), 4);
+	first_us = TAILQ_FIRST(&p.n.boss->in_hand)->due_mono_us;
+	fake.after = NULL;
+	work_off();
+	rounds(1);
+	assert_true(in_hand() > 0);
+	TAILQ_FOREACH (r, &p.n.boss->in_hand, place.in_hand)
+		assert_int_equal(r->due_mono_us, first_us);
+	parts_end(&p);
+}
+
+/* What has just become due starts at once, however little was known of the clock at first. */
+static void
+what_is_due_does_not_wait_for_a_clock_that_was_asked_slowly(void **unused)
+{
+	begin();
+	add(-US_PER_S);
+	fake.after = take_time;
+	rounds(1);
+	work_off();
+	add(-1);
+	fake.after = NULL;
+	rounds(1);
+	assert_int_equal(in_hand(), 1);
+	assert_true(TAILQ_FIRST(&p.n.boss->in_hand)->due_mono_us <= clock_mono_us());
+	parts_end(&p);
+}
+
+static void
+when_a_clock_is_set_the_order_follows(void **unused)
+{
+	begin();
+	for (int i = 0; i < 3; i++) {
+		struct fake_task *t = add(-US_PER_S);
+
+		rounds(1);
+		assert_int_equal(in_hand(), 1);
+		assert_int_equal(TAILQ_FIRST(&p.n.boss->in_hand)->due_mono_us, t->due_us - fake.db_ahead_us);
+		work_off();
+		fake.db_ahead_us += (i == 0 ? -3600 : 7200) * US_PER_S;
+	}
+	parts_end(&p);
+}
+
 static size_t given_before;
 
 static void
@@ -517,6 +580,9 @@ among_many_what_one_has_left_is_found_within_some_looks_and_what_was_seen_at_its
 		found += !noted;
 		work_off();
 	}
+	seconds(25);
+	for (unsigned i = 0; i < PGRAB_SHARD_SET_WORDS; i++)
+		assert_true(loaders_at(p.loaders, 0)->lanes.again.word[i] == 0);
 	assert_true(noted_in_time > 0 && found > 0);
 	parts_end(&p);
 }
@@ -697,6 +763,9 @@ main(void)
 	    cmocka_unit_test(what_its_claim_has_started_is_found_when_the_answer_was_lost),
 	    cmocka_unit_test(what_is_due_within_lookahead_is_claimed_ahead_and_what_is_later_is_not),
 	    cmocka_unit_test(what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look),
+	    cmocka_unit_test(what_a_slow_look_has_found_is_not_behind_what_the_next_ones_find),
+	    cmocka_unit_test(what_is_due_does_not_wait_for_a_clock_that_was_asked_slowly),
+	    cmocka_unit_test(when_a_clock_is_set_the_order_follows),
 	    cmocka_unit_test(what_is_due_does_not_wait_until_the_clock_has_been_asked),
 	    cmocka_unit_test(an_answer_that_was_lost_is_asked_about_and_nothing_is_forgotten),
 	    cmocka_unit_test(without_a_lease_or_while_it_drains_or_is_ill_nothing_is_looked_at),

@@ -17,7 +17,8 @@
 /* For this long after a locked row no claim waits for another, at first and at most. */
 #define CONTENDED_MIN_US (3 * US_PER_S)
 #define CONTENDED_MAX_US (60 * US_PER_S)
-#define OVER_MAX         1000 /* rows of pgrab.hold that one claim deletes */
+#define OVER_MAX         1000     /* rows of pgrab.hold that one claim deletes */
+#define CLOCK_SET_US     US_PER_S /* so much is more than what a look takes: a clock was set */
 
 /* The tasks that one statement after the other is about, and what came of them. */
 struct taking {
@@ -156,9 +157,22 @@ ask_clock(struct loader *l)
 	return l->store->clock(l->db, &now_us, &ignored) == RC_OK ? now_us - clock_mono_us() : l->ahead_us;
 }
 
+/* What is due is ordered by one difference of the clocks, whichever look has found it.  With that of each
+ * look, what a slow one has found would be behind all that others find after it, as long as there is more of
+ * the same age.  Another one when a clock was set. */
+static int64_t
+order_ahead(struct loader *l)
+{
+	int64_t off_us = l->ahead_us - l->order_ahead_us;
+
+	if (off_us < -CLOCK_SET_US || off_us > CLOCK_SET_US)
+		l->order_ahead_us = ask_clock(l);
+	return l->order_ahead_us;
+}
+
 /* What each takes, and when it is due on our monotonic clock: never earlier than by the database's.  Whose
  * turn it was is behind no older task that was claimed later: it waits for a worker by the age that the look
- * gave it. */
+ * gave it.  None that was due at the look waits until it is due by what we know of the clock. */
 static void
 set_needs(const struct taking *k, struct run *chain, size_t from, size_t n, int64_t ahead_us)
 {
@@ -168,8 +182,11 @@ set_needs(const struct taking *k, struct run *chain, size_t from, size_t n, int6
 
 		r->need = c != NULL ? c->need : r->need;
 		r->due_mono_us = r->due_us - ahead_us;
-		if (c != NULL && c->overdue_us >= 0)
-			r->due_mono_us -= c->age_us - c->overdue_us;
+		if (c == NULL || c->overdue_us < 0)
+			continue;
+		r->due_mono_us -= c->age_us - c->overdue_us;
+		if (r->due_mono_us > k->l->looked_us)
+			r->due_mono_us = k->l->looked_us;
 	}
 }
 
@@ -190,7 +207,7 @@ give_won(struct taking *k, struct run *chain, size_t won, size_t from, size_t n)
 		}
 		waiting_add_one(r->due_us > now_us ? &planned : &due, r);
 	}
-	set_needs(k, due.first, from, n, l->ahead_us);
+	set_needs(k, due.first, from, n, order_ahead(l));
 	boss_give(l->node->boss, due.first, (struct room){0});
 	if (planned.first == NULL)
 		return;

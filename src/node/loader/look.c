@@ -74,13 +74,15 @@ look_anew(struct loader *l, int64_t now, int64_t in_us)
 }
 
 /* How long until we may take the first of these: an own one lookahead before it is due, one of others
- * steal_after behind that; or when we may take those that prefer other nodes.  0 or less: now. */
+ * steal_after behind that; or when we may take those that prefer other nodes.  0 or less: now.  The look at
+ * that time reads the shards of others in which these are, whichever are watched then. */
 static int64_t
-until_first(const struct loader *l, const struct candidate *c, size_t n)
+until_first(struct loader *l, const struct candidate *c, size_t n)
 {
 	const struct settings *set = l->node->set;
 	int64_t first_us = INT64_MAX;
 
+	l->lanes.again = (struct pgrab_shard_set){0};
 	for (size_t i = 0; i < n; i++) {
 		bool own = lanes_own(&l->lanes, c[i].lane, c[i].shard);
 		int64_t late_us = lanes_late_us(&l->lanes, c[i].lane, -set->lookahead_us);

@@ -65,7 +65,8 @@ struct loader {
 	/* The database's clock - clock_mono_us, as the last look that found something says: never too much,
 	 * and too little by what the look took. */
 	int64_t ahead_us;
-	int64_t found_us; /* when a look last found something to take, or something rang */
+	int64_t order_ahead_us; /* the same for the order of what is due: see claim.c; 0: not asked */
+	int64_t found_us;       /* when a look last found something to take, or something rang */
 	/* When all is looked at anew, whatever wakes us before: something that a look has seen may be taken
 	 * then, or the last look at everything reached no further.  INT64_MAX: neither. */
 	int64_t anew_us;
