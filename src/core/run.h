@@ -169,9 +169,11 @@ struct run {
 	int64_t id;
 	int64_t version;
 	int64_t incarnation;
-	int64_t due_us;      /* on the database's clock, since 1970 */
-	int64_t due_mono_us; /* the same on clock_mono_us: never earlier than the database's idea of it */
-	int band;            /* of its priority, see BAND_STEP_US */
+	int64_t due_us; /* on the database's clock, since 1970 */
+	/* The same on clock_mono_us: never earlier than the database's idea of it, if it is planned; what was
+	 * due when it was claimed is only ordered by it. */
+	int64_t due_mono_us;
+	int band; /* of its priority, see BAND_STEP_US */
 	struct need need;
 	struct hold *hold; /* the claim it came with; a reference, or NULL */
 	bool started;      /* status in the database is running */

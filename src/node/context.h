@@ -88,14 +88,15 @@ struct node {
 	/* a large run was handed back: until then (clock_mono_us) none is claimed that does not fit; by the
 	 * boss */
 	_Atomic int64_t rests_until_us[CREWS_MAX];
-	_Atomic bool busy;           /* no worker has been free for a while; by the boss */
-	_Atomic bool helped;         /* another node has a free one, it seems; by the heartbeat */
-	_Atomic unsigned hungry;     /* loaders that want no bell: they look again soon by themselves */
-	_Atomic bool bell_written;   /* what pgrab.node.bell says */
-	_Atomic unsigned bell_times; /* how often it may have begun, or ceased, to say so */
-	_Atomic bool bell_heard;     /* the doorbell is listened to; by control */
-	_Atomic int64_t in_hand;     /* written by the boss */
-	_Atomic int64_t idle_us;     /* when it last had no work left, by the boss; or registered */
+	_Atomic bool busy;              /* no worker has been free for a while; by the boss */
+	_Atomic bool helped;            /* another node has a free one, it seems; by the heartbeat */
+	_Atomic unsigned hungry;        /* loaders that want no bell: they look again soon by themselves */
+	_Atomic bool bell_written;      /* what pgrab.node.bell says */
+	_Atomic int64_t order_ahead_us; /* the database's clock - clock_mono_us, for order; 0: not known */
+	_Atomic unsigned bell_times;    /* how often it may have begun, or ceased, to say so */
+	_Atomic bool bell_heard;        /* the doorbell is listened to; by control */
+	_Atomic int64_t in_hand;        /* written by the boss */
+	_Atomic int64_t idle_us;        /* when it last had no work left, by the boss; or registered */
 	/* by crew: how many slots it has, by the boss; and how many are in use, by the crew */
 	_Atomic int64_t slots[CREWS_MAX], running[CREWS_MAX];
 	_Atomic int64_t memory_used;         /* bytes, by the limits of what has been started; by the boss */

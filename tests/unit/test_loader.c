@@ -108,6 +108,9 @@ static void
 what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look(void **unused)
 {
 	begin();
+	add(-1);
+	rounds(1);
+	work_off();
 	struct fake_task *t = add(2 * US_PER_S);
 
 	fake.before = fake.after = take_time;
@@ -135,11 +138,10 @@ what_a_slow_look_has_found_is_not_behind_what_the_next_ones_find(void **unused)
 	begin();
 	for (int i = 0; i < 12; i++)
 		add(-US_PER_S);
-	fake.after = slow_look;
 	rounds(1);
 	assert_int_equal(in_hand(), 4);
 	first_us = TAILQ_FIRST(&p.n.boss->in_hand)->due_mono_us;
-	fake.after = NULL;
+	fake.after = slow_look;
 	work_off();
 	rounds(1);
 	assert_true(in_hand() > 0);

@@ -228,6 +228,7 @@ add_lane(struct lanes *ls, struct lane *l, enum lanes_part part, const struct pg
 		       : part == LANES_RUNG ? lane_rung_shards(l, bell, to->shard)
 					    : lane_watched_shards(ls, l, chance, to->shard);
 	l->backlog = l->backlog && part != LANES_OWN; /* unless it is found again */
+	l->watch.read = l->watch.read || part == LANES_OTHERS;
 	if (to->n_shards == 0)
 		q->n_lanes--;
 	return to->n_shards > 0;

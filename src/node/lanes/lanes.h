@@ -36,7 +36,8 @@ struct lane {
 	size_t turn;                /* where the next look begins in shard */
 	int64_t mark[PGRAB_SHARDS]; /* by shard number; LOOK_NO_MARK: from the beginning */
 	struct watch {
-		size_t size, first; /* of the shards of others, so many from there on are read in one look */
+		size_t first, size; /* one look reads the shards of others among so many from first on */
+		bool read;          /* it has, since that changed */
 	} watch;
 	struct turns {
 		bool asked;                    /* in the last look */
@@ -55,7 +56,7 @@ struct lanes {
 	size_t turn;                  /* where the next look begins, when not all fit into it */
 	size_t survey_turn;           /* where the next survey begins, when not all fit into it */
 	bool fit;                     /* one look reads all that there is to read */
-	struct pgrab_shard_set again; /* shards of others that are read whichever are watched now */
+	struct pgrab_shard_set again; /* shards of others to be read whichever are watched now */
 	unsigned index, loaders;      /* shards are dealt among the loaders of a node */
 	/* by crew: how many large tasks may be taken that do not fit; borrowed, NULL: none */
 	const int64_t *large;
@@ -73,7 +74,7 @@ void lanes_refresh(struct lanes *ls, const struct lane_row *rows, size_t n, stru
 enum lanes_part {
 	LANES_OWN,    /* own shards, from where the last look ended */
 	LANES_RUNG,   /* those of them that rang */
-	LANES_OTHERS, /* those of other nodes that are watched now */
+	LANES_OTHERS, /* those of other nodes that are watched now, or to be read again */
 	LANES_URGENT, /* all, of what is important enough that a run gives way: lanes_urgent() */
 };
 
@@ -108,12 +109,14 @@ void lanes_part(struct lanes *ls, enum lanes_part part, const struct pgrab_shard
 void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *bell,
     const int64_t *room, int64_t timed, uint64_t chance, struct look_query *q);
 
-/* What was watched of the shards of others has nothing for us: the next look reads the next ones. */
+/* The next look at the shards of others reads the next ones, in each lane of which these were read. */
 void lanes_watch_next(struct lanes *ls);
 
 /* shards.c: what a look reads of a lane, into out[PGRAB_SHARDS]; each returns how many.  lane_watch: how many
- * of others are watched at a time, and from where on, by how many nodes are able. */
+ * shards of others are watched at a time, depending on how many nodes are able, and from where on.
+ * watch_rounds: in how many looks one of so many nodes has read all of them. */
 void lane_watch(struct lane *l, const struct pgrab_cluster *able);
+int64_t watch_rounds(size_t nodes);
 size_t lane_own_shards(const struct lanes *ls, const struct lane *l, uint16_t *out);
 size_t lane_rung_shards(const struct lane *l, const struct pgrab_shard_set *bell, uint16_t *out);
 size_t lane_watched_shards(const struct lanes *ls, const struct lane *l, uint64_t chance, uint16_t *out);

@@ -1,19 +1,37 @@
 /* Which shards of a lane a look reads: see lanes.h. */
 #include "node/lanes/lanes.h"
 
-/* So many nodes read a shard of another one in a poll, when all have nothing else to do.  Among more of them
- * each reads a part, the next look the next one: all shards of all others would be 300 times the same. */
+/* So many nodes read a shard of another one in the time of a look, when all have nothing else to do.  Among
+ * more of them each reads a part, and in the next look the next one: all shards of all others would be the
+ * same work on every node. */
 #define WATCHERS 8
+
+/* Reversed bits spread the numbers of nodes, of which most follow each other, over all shards.  So where each
+ * begins does not depend on who else is there, which changes, while all go on at the same pace. */
+static size_t
+first_watched(int64_t node_id)
+{
+	size_t first = 0;
+
+	for (unsigned bit = 1; bit < PGRAB_SHARDS; bit *= 2)
+		first = 2 * first + (((uint64_t)node_id & bit) != 0);
+	return first;
+}
 
 void
 lane_watch(struct lane *l, const struct pgrab_cluster *able)
 {
 	size_t n = able->n_nodes;
-	bool one_of_many =
-	    n > WATCHERS && able->self < n; /* who comes after those that are preferred reads all */
+	bool preferred = able->self < n; /* who comes after those reads all */
 
-	l->watch.size = one_of_many ? (WATCHERS * PGRAB_SHARDS + n - 1) / n : PGRAB_SHARDS;
-	l->watch.first = one_of_many ? able->self * PGRAB_SHARDS / n : 0;
+	l->watch.size = preferred && n > WATCHERS ? (WATCHERS * PGRAB_SHARDS + n - 1) / n : PGRAB_SHARDS;
+	l->watch.first = preferred ? first_watched(able->nodes[able->self].id) : 0;
+}
+
+int64_t
+watch_rounds(size_t nodes)
+{
+	return nodes <= WATCHERS ? 1 : (int64_t)((nodes + WATCHERS - 1) / WATCHERS);
 }
 
 void
@@ -22,7 +40,9 @@ lanes_watch_next(struct lanes *ls)
 	for (size_t i = 0; i < ls->count; i++) {
 		struct watch *w = &ls->item[i].watch;
 
-		w->first = (w->first + w->size) % PGRAB_SHARDS;
+		if (w->read)
+			w->first = (w->first + w->size) % PGRAB_SHARDS;
+		w->read = false;
 	}
 }
 

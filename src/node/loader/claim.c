@@ -17,8 +17,8 @@
 /* For this long after a locked row no claim waits for another, at first and at most. */
 #define CONTENDED_MIN_US (3 * US_PER_S)
 #define CONTENDED_MAX_US (60 * US_PER_S)
-#define OVER_MAX         1000     /* rows of pgrab.hold that one claim deletes */
-#define CLOCK_SET_US     US_PER_S /* so much is more than what a look takes: a clock was set */
+#define OVER_MAX         1000 /* rows of pgrab.hold that one claim deletes */
+#define CLOCK_SET_US     US_PER_S
 
 /* The tasks that one statement after the other is about, and what came of them. */
 struct taking {
@@ -157,24 +157,32 @@ ask_clock(struct loader *l)
 	return l->store->clock(l->db, &now_us, &ignored) == RC_OK ? now_us - clock_mono_us() : l->ahead_us;
 }
 
-/* What is due is ordered by one difference of the clocks, whichever look has found it.  With that of each
- * look, what a slow one has found would be behind all that others find after it, as long as there is more of
- * the same age.  Another one when a clock was set. */
-static int64_t
-order_ahead(struct loader *l)
+static bool
+is_off(int64_t ahead_us, int64_t order_us)
 {
-	int64_t off_us = l->ahead_us - l->order_ahead_us;
-
-	if (off_us < -CLOCK_SET_US || off_us > CLOCK_SET_US)
-		l->order_ahead_us = ask_clock(l);
-	return l->order_ahead_us;
+	return ahead_us - order_us > CLOCK_SET_US || ahead_us - order_us < -CLOCK_SET_US;
 }
 
-/* What each takes, and when it is due on our monotonic clock: never earlier than by the database's.  Whose
- * turn it was is behind no older task that was claimed later: it waits for a worker by the age that the look
- * gave it.  None that was due at the look waits until it is due by what we know of the clock. */
+void
+loader_note_clock(struct loader *l)
+{
+	_Atomic int64_t *order = &l->node->order_ahead_us;
+	int64_t was_us = atomic_load(order);
+
+	if (!is_off(l->ahead_us, was_us))
+		return;
+	/* A clock was set, it is the first look, or one that took as long as that. */
+	l->ahead_us = ask_clock(l);
+	if (is_off(l->ahead_us, was_us))
+		atomic_compare_exchange_strong(order, &was_us, l->ahead_us);
+}
+
+/* What each takes, and when it is due on our monotonic clock: never earlier than by the database's while it
+ * is not due yet.  What is due is only ordered by it, and is never after latest_us.  Whose turn it was is
+ * behind no older task that was claimed later: it waits for a worker by the age that the look gave it. */
 static void
-set_needs(const struct taking *k, struct run *chain, size_t from, size_t n, int64_t ahead_us)
+set_needs(
+    const struct taking *k, struct run *chain, size_t from, size_t n, int64_t ahead_us, int64_t latest_us)
 {
 	for (struct run *r = chain; r != NULL; r = run_next(r)) {
 		struct candidate key = {.id = r->id};
@@ -182,11 +190,10 @@ set_needs(const struct taking *k, struct run *chain, size_t from, size_t n, int6
 
 		r->need = c != NULL ? c->need : r->need;
 		r->due_mono_us = r->due_us - ahead_us;
-		if (c == NULL || c->overdue_us < 0)
-			continue;
-		r->due_mono_us -= c->age_us - c->overdue_us;
-		if (r->due_mono_us > k->l->looked_us)
-			r->due_mono_us = k->l->looked_us;
+		if (c != NULL && c->overdue_us >= 0)
+			r->due_mono_us -= c->age_us - c->overdue_us;
+		if (r->due_mono_us > latest_us)
+			r->due_mono_us = latest_us;
 	}
 }
 
@@ -196,7 +203,7 @@ give_won(struct taking *k, struct run *chain, size_t won, size_t from, size_t n)
 {
 	struct loader *l = k->l;
 	struct waiting due = {0}, planned = {0};
-	int64_t now_us = clock_mono_us() + l->ahead_us;
+	int64_t mono_us = clock_mono_us(), now_us = mono_us + l->ahead_us;
 
 	k->won += won;
 	for (struct run *r = chain, *next; r != NULL; r = next) {
@@ -207,11 +214,11 @@ give_won(struct taking *k, struct run *chain, size_t won, size_t from, size_t n)
 		}
 		waiting_add_one(r->due_us > now_us ? &planned : &due, r);
 	}
-	set_needs(k, due.first, from, n, order_ahead(l));
+	set_needs(k, due.first, from, n, atomic_load(&l->node->order_ahead_us), mono_us);
 	boss_give(l->node->boss, due.first, (struct room){0});
 	if (planned.first == NULL)
 		return;
-	set_needs(k, planned.first, from, n, ask_clock(l));
+	set_needs(k, planned.first, from, n, ask_clock(l), INT64_MAX);
 	boss_give(l->node->boss, planned.first, (struct room){0});
 }
 

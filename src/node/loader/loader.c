@@ -146,7 +146,7 @@ all_heard(struct loader *l)
 static bool
 is_quiet(struct loader *l, int64_t now)
 {
-	int64_t while_us = l->node->set->steal_after_us + 3 * l->node->set->poll_us;
+	int64_t while_us = l->node->set->steal_after_us + 2 * l->node->set->poll_us + loader_round_us(l);
 
 	return atomic_load(&l->node->bell_heard) && atomic_load(&l->node->bell_written) && !l->hungry &&
 	       lanes_fit(&l->lanes) && now - l->found_us > while_us &&

@@ -63,6 +63,8 @@ ask(struct loader *l, enum lanes_part part, bool marks, struct candidate **c, si
 	l->looked_us = clock_mono_us();
 	if (rc == RC_OK && *found > 0)
 		l->ahead_us = (*c)->due_us + (*c)->overdue_us - l->looked_us;
+	if (rc == RC_OK && *found > 0)
+		loader_note_clock(l);
 	return rc;
 }
 
@@ -74,27 +76,44 @@ look_anew(struct loader *l, int64_t now, int64_t in_us)
 }
 
 /* How long until we may take the first of these: an own one lookahead before it is due, one of others
- * steal_after behind that; or when we may take those that prefer other nodes.  0 or less: now.  The look at
- * that time reads the shards of others in which these are, whichever are watched then. */
+ * steal_after behind that; or when we may take those that prefer other nodes.  0 or less: now. */
 static int64_t
-until_first(struct loader *l, const struct candidate *c, size_t n)
+until_first(const struct loader *l, const struct candidate *c, size_t n)
 {
 	const struct settings *set = l->node->set;
 	int64_t first_us = INT64_MAX;
 
-	l->lanes.again = (struct pgrab_shard_set){0};
 	for (size_t i = 0; i < n; i++) {
 		bool own = lanes_own(&l->lanes, c[i].lane, c[i].shard);
 		int64_t late_us = lanes_late_us(&l->lanes, c[i].lane, -set->lookahead_us);
 		int64_t until_us = own || late_us > set->steal_after_us ? late_us : set->steal_after_us;
 
 		until_us -= c[i].overdue_us;
-		if (!own)
-			pgrab_shard_add(&l->lanes.again, c[i].shard);
 		if (until_us < first_us)
 			first_us = until_us;
 	}
 	return first_us;
+}
+
+/* In which shards of others there is something that may be taken before reach_us: they are read again then,
+ * whichever are watched.  What an earlier look has seen beyond that is kept. */
+static void
+note_again(struct loader *l, const struct candidate *c, size_t n, int64_t reach_us)
+{
+	if (reach_us >= l->again_until_us) {
+		l->lanes.again = (struct pgrab_shard_set){0};
+		l->again_until_us = reach_us;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (!lanes_own(&l->lanes, c[i].lane, c[i].shard))
+			pgrab_shard_add(&l->lanes.again, c[i].shard);
+	}
+}
+
+int64_t
+loader_round_us(const struct loader *l)
+{
+	return l->node->set->poll_us * watch_rounds(l->cluster == NULL ? 1 : l->cluster->view.n_nodes);
 }
 
 static int64_t
@@ -104,12 +123,12 @@ own_ahead(const struct loader *l, const struct room *room)
 }
 
 /* What is in other nodes' shards they begin, if they can, or others steal it, by then: nothing gives way to
- * what a node with a free worker takes within a poll. */
+ * what a node with a free worker takes. */
 static int64_t
 part_ahead(const struct loader *l, enum lanes_part part, const struct room *room)
 {
 	const struct settings *set = l->node->set;
-	int64_t taken_us = set->steal_after_us + set->poll_us;
+	int64_t taken_us = set->steal_after_us + loader_round_us(l);
 
 	if (part == LANES_URGENT)
 		return -(set->preempt_after_us > taken_us ? set->preempt_after_us : taken_us);
@@ -257,8 +276,11 @@ steal(struct loader *l, struct wakeup *w, struct err *err)
 	l->backoff.random = pgrab_mix64(l->backoff.random);
 	if (l->query.n_lanes > 0)
 		rc = look_and_claim(l, LANES_OTHERS, &w->room, &w->more, err);
-	if (!w->more)
+	/* Where there is always more it goes on all the same: what is older may be elsewhere. */
+	if (rc == RC_OK && (!w->more || w->now - l->watched_us >= l->node->set->poll_us)) {
 		lanes_watch_next(&l->lanes);
+		l->watched_us = w->now;
+	}
 	next_steal(l, &room, w->more ? w->now : w->now + l->node->set->poll_us);
 	return rc;
 }
@@ -293,6 +315,8 @@ look_for_anything(struct loader *l, const struct wakeup *w, bool *nothing, struc
 	look_ahead(q, own, next_us - l->node->set->steal_after_us, next_us);
 	rc = ask(l, LANES_OWN, false, &c, &found, err);
 	first_us = until_first(l, c, found);
+	if (rc == RC_OK)
+		note_again(l, c, found, l->looked_us + next_us);
 	if (rc == RC_OK && first_us > 0) {
 		*nothing = true;
 		lanes_watch_next(&l->lanes);

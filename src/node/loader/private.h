@@ -65,8 +65,7 @@ struct loader {
 	/* The database's clock - clock_mono_us, as the last look that found something says: never too much,
 	 * and too little by what the look took. */
 	int64_t ahead_us;
-	int64_t order_ahead_us; /* the same for the order of what is due: see claim.c; 0: not asked */
-	int64_t found_us;       /* when a look last found something to take, or something rang */
+	int64_t found_us; /* when a look last found something to take, or something rang */
 	/* When all is looked at anew, whatever wakes us before: something that a look has seen may be taken
 	 * then, or the last look at everything reached no further.  INT64_MAX: neither. */
 	int64_t anew_us;
@@ -76,6 +75,8 @@ struct loader {
 	int64_t next_full_us;
 	/* By crew: only the lanes of those that have room are looked at. */
 	int64_t next_steal_us[CREWS_MAX];
+	int64_t watched_us;      /* when a steal last went on to other shards */
+	int64_t again_until_us;  /* until when what is in lanes.again may be taken */
 	int64_t next_urgent_us;  /* when to look for what a run gives way to */
 	int64_t next_durable_us; /* when to ask whether at_most_once may be run here */
 	int64_t retry_us;        /* after a vain answer: not before this */
@@ -134,6 +135,10 @@ enum beginning { BEGIN_NONE, BEGIN_SOME, BEGIN_ALL };
  * many. */
 size_t loader_claim(struct loader *l, int64_t incarnation, const struct candidate *c, size_t n,
     enum beginning begin, bool stolen);
+/* After a look that has found something, and before that is claimed: what is due is ordered by one difference
+ * of the clocks, node->order_ahead_us.  By that of each look, what a slow one has found would be behind all
+ * that others find after it, as long as there is more of the same age. */
+void loader_note_clock(struct loader *l);
 /* How many of the n candidates are due, and for the worker threads? */
 int64_t loader_for_workers(const struct loader *l, const struct candidate *c, size_t n);
 
@@ -152,7 +157,9 @@ bool loader_round(struct loader *l);
 void loader_end(struct loader *l); /* what is left to say after the last round */
 void loader_expect_echoes(struct loader *l);
 
-/* look.c.  Looks in our own shards and, when nothing is left there, in those of others. */
+/* look.c.  In what time has a node with nothing else to do read the shards of all others? */
+int64_t loader_round_us(const struct loader *l);
+/* Looks in our own shards and, when nothing is left there, in those of others. */
 enum rc loader_look(struct loader *l, struct wakeup *w, struct err *err);
 
 /* lanes.c.  The newest picture of the cluster; on a new shape the strategy is asked which shards are ours. */
