@@ -168,12 +168,15 @@ what_is_noted_and_what_others_are_preferred_for_is_read_in_full(void **unused)
 	assert_in_range(part, 1, PGRAB_SHARDS / 2);
 	part = ls.item[0].n_shards;
 	assert_int_equal(watch_once(&ls, &q, seen), PGRAB_SHARDS - part);
-	ls.again = (struct pgrab_shard_set){0};
+	lanes_fini(&ls);
+	lanes_init(&ls, 0, 1);
 	row.late_us = 1; /* and this node is not one of those that are preferred */
 	row.able = id + 1;
 	row.n_able = CROWD - 1;
 	lanes_refresh(&ls, &row, 1, s, &c, NULL);
 	assert_int_equal(watch_once(&ls, &q, seen), PGRAB_SHARDS);
+	assert_int_equal(
+	    ls.item[0].watch.first, PGRAB_SHARDS / 2); /* of node 1, also when it is one of them */
 	lanes_fini(&ls);
 	look_fini(&q);
 	strategy_close(&s);

@@ -77,7 +77,7 @@ own_of(struct strategy *s, const struct pgrab_cluster *c, struct lane *l, const 
 	struct pgrab_shard_set theirs = {0}, more;
 
 	narrow(c, l->row, NULL, node, &able);
-	lane_watch(l, &able);
+	lane_watch(l, &able, c->self < c->n_nodes ? c->nodes[c->self].id : 0);
 	strategy_shards(s, &able, able.self, &l->own);
 	if (busy == NULL || c->self >= c->n_nodes || busy[c->self])
 		return;

@@ -113,9 +113,9 @@ void lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_
 void lanes_watch_next(struct lanes *ls);
 
 /* shards.c: what a look reads of a lane, into out[PGRAB_SHARDS]; each returns how many.  lane_watch: how many
- * shards of others are watched at a time, depending on how many nodes are able, and from where on.
- * watch_rounds: in how many looks one of so many nodes has read all of them. */
-void lane_watch(struct lane *l, const struct pgrab_cluster *able);
+ * shards of others are watched at a time, depending on how many nodes are able, and from where on, by the
+ * number of our node.  watch_rounds: in how many looks one of so many nodes has read all of them. */
+void lane_watch(struct lane *l, const struct pgrab_cluster *able, int64_t node_id);
 int64_t watch_rounds(size_t nodes);
 size_t lane_own_shards(const struct lanes *ls, const struct lane *l, uint16_t *out);
 size_t lane_rung_shards(const struct lane *l, const struct pgrab_shard_set *bell, uint16_t *out);

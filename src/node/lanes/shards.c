@@ -19,13 +19,13 @@ first_watched(int64_t node_id)
 }
 
 void
-lane_watch(struct lane *l, const struct pgrab_cluster *able)
+lane_watch(struct lane *l, const struct pgrab_cluster *able, int64_t node_id)
 {
 	size_t n = able->n_nodes;
 	bool preferred = able->self < n; /* who comes after those reads all */
 
 	l->watch.size = preferred && n > WATCHERS ? (WATCHERS * PGRAB_SHARDS + n - 1) / n : PGRAB_SHARDS;
-	l->watch.first = preferred ? first_watched(able->nodes[able->self].id) : 0;
+	l->watch.first = first_watched(node_id);
 }
 
 int64_t
