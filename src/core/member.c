@@ -82,11 +82,13 @@ members_observe(struct members *m, const struct member_row *rows, size_t n, int6
 }
 
 bool
-members_busy(struct members *m, int64_t id)
+members_hear(struct members *m, int64_t id, enum member_news news)
 {
 	for (size_t i = 0; i < m->count; i++) {
-		if (m->item[i].id == id && !m->item[i].busy)
-			return m->item[i].busy = true;
+		bool *is = news == MEMBER_BUSY ? &m->item[i].busy : &m->item[i].draining;
+
+		if (m->item[i].id == id && !*is)
+			return *is = true;
 	}
 	return false;
 }

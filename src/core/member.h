@@ -79,9 +79,13 @@ void members_fini(struct members *m);
 void
 members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t life, int64_t now_us);
 
-/* Notes that the node has itself said, since the last reading, that it is busy.  False: we knew
- * that, or do not know the node. */
-bool members_busy(struct members *m, int64_t id);
+/* What a node tells the others at once.  LEAVES: it takes nothing new, or has died.  JOINS: it takes what is
+ * new from here on; what else there is to know of it takes a reading. */
+enum member_news { MEMBER_BUSY, MEMBER_LEAVES, MEMBER_JOINS };
+
+/* Notes that a node is busy, or leaves, as was told since the last reading; the next one says whether it is
+ * still so.  False: we knew that, or do not know the node. */
+bool members_hear(struct members *m, int64_t id, enum member_news news);
 
 /* Fit to own shards: it has beaten within 2.5 of its own heartbeats (3.5 with nothing in hand, when it beats
  * half as often) and is not draining. */

@@ -163,11 +163,11 @@ on_ask(void *ctx, int64_t node_id)
 }
 
 static void
-on_busy(void *ctx, int64_t node_id)
+on_news(void *ctx, int64_t node_id, enum member_news news)
 {
 	struct control *c = ctx;
 
-	heartbeat_busy(c->heartbeat, node_id);
+	heartbeat_hear(c->heartbeat, node_id, news);
 }
 
 static void
@@ -217,7 +217,7 @@ control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat
 	    .notice = on_notice,
 	    .waits = on_waits,
 	    .ask = on_ask,
-	    .busy = on_busy,
+	    .news = on_news,
 	    .ctx = &c};
 	struct doorbell *bell;
 

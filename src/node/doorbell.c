@@ -255,7 +255,11 @@ read_notifies(struct doorbell *d)
 		else if (sscanf(note->extra, "output %" SCNd64, &node_id) == 1)
 			d->calls.ask(d->calls.ctx, node_id);
 		else if (sscanf(note->extra, "busy %" SCNd64, &node_id) == 1)
-			d->calls.busy(d->calls.ctx, node_id);
+			d->calls.news(d->calls.ctx, node_id, MEMBER_BUSY);
+		else if (sscanf(note->extra, "leaves %" SCNd64, &node_id) == 1)
+			d->calls.news(d->calls.ctx, node_id, MEMBER_LEAVES);
+		else if (sscanf(note->extra, "joins %" SCNd64, &node_id) == 1)
+			d->calls.news(d->calls.ctx, node_id, MEMBER_JOINS);
 		else
 			read_shards(d, note->extra);
 		PQfreemem(note);

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/member.h"
+
 struct event_base;
 struct doorbell;
 
@@ -23,8 +25,8 @@ struct doorbell_calls {
 	void (*waits)(void *ctx);
 	/* A person asks a node what its runs have printed. */
 	void (*ask)(void *ctx, int64_t node_id);
-	/* A node says that it is busy. */
-	void (*busy)(void *ctx, int64_t node_id);
+	/* A node has something to say to the others. */
+	void (*news)(void *ctx, int64_t node_id, enum member_news news);
 	void *ctx;
 };
 

@@ -186,6 +186,34 @@ def test_a_busy_owner_keeps_nobody_waiting(db, nodes, ahead):
     db.wait("select not busy from pgrab.node where name = 'b'")
 
 
+@pytest.mark.deadline(60)
+@pytest.mark.parametrize("how", ["stopped", "drained", "killed"])
+def test_who_leaves_keeps_nobody_waiting(db, nodes, how):
+    """What is due in the shards of a node that takes nothing new starts on another at once, long before that one reads who there is, or steals."""
+    patient = {"heartbeat": "10s", "fence_after": "25s", "dead_after": "40s", "steal_after": "20s", "poll": "20s"}
+    a, _ = (nodes.start(name, wait=False, allow="shell,noop", **patient) for name in ("a", "b"))
+    wait_until(lambda: db.one("select array_agg(distinct node) = '{a,b}' from pgrab.ownership"), 20, "two owners")
+    mine = shards_of(db, "a")
+    db.query("insert into pgrab.task (id, kind, command) overriding system value select i, 'shell', 'sleep 20' from unnest(%s::bigint[]) i", ids_in(db, mine, 1, 1_000_000))
+    db.wait("select count(*) = 1 from pgrab.running where node = 'a'")
+    tasks = ids_in(db, mine, 20, 3_000_000)
+    {"stopped": a.term, "drained": lambda: db.query("select pgrab.drain('a')"), "killed": a.kill9}[how]()
+    for i in tasks:
+        db.query("insert into pgrab.task (id, kind) overriding system value values (%s, 'noop')", i)
+    db.wait("select count(*) = 20 from pgrab.run where task_id = any (%s)", tasks)
+    late = late_by(db, tasks)
+    assert statistics.median(late) < 0.2 and late[-1] < 1, late
+    a.kill9()
+
+
+def test_who_joins_is_seen_at_once(db, nodes):
+    """Until then some would give shards to nodes that do not know of it."""
+    patient = {"heartbeat": "20s", "fence_after": "50s", "dead_after": "80s"}
+    started = [nodes.start(name, wait=False, allow="noop", **patient) for name in ("a", "b", "c")]
+    wait_until(lambda: all("event=cluster nodes=3" in node.log() for node in started), 8, "each knows the others")
+    wait_until(lambda: db.one("select array_agg(distinct node) = '{a,b,c}' and count(*) = 1024 from pgrab.ownership"), 8, "each shard has one owner")
+
+
 def test_tasks_of_a_kind_or_a_name_are_found_without_reading_the_others(db):
     db.query("insert into pgrab.task (kind, command, name, key) values ('exec', '/bin/true', 'needle', 'k')")
     db.query("insert into pgrab.task (kind, run_at) select 'noop', now() + interval '1 hour' from generate_series(1, %s) i", FUTURE)

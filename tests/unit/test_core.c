@@ -265,6 +265,34 @@ the_picture_holds_the_living_in_rank_order_and_finds_oneself(void **unused)
 }
 
 static void
+what_a_node_tells_of_itself_is_so_until_the_next_reading(void **unused)
+{
+	struct members m;
+	struct member_row rows[] = {row(1, 1), row(3, 1)};
+	struct cluster_slot slot;
+	struct cluster *c;
+
+	members_init(&m, 3 * BEAT);
+	members_observe(&m, rows, 2, 1, BEAT);
+	assert_true(members_hear(&m, 3, MEMBER_BUSY));
+	assert_true(m.item[1].busy && member_live(&m.item[1]));
+	assert_true(members_hear(&m, 3, MEMBER_LEAVES));
+	assert_false(member_live(&m.item[1]));
+	assert_false(members_hear(&m, 3, MEMBER_LEAVES)); /* we knew that */
+	assert_false(members_hear(&m, 2, MEMBER_LEAVES)); /* no such node */
+	assert_true(members_hear(&m, 1, MEMBER_LEAVES));
+	c = cluster_build(&m, 1, false);
+	assert_int_equal(c->view.n_nodes, 1);
+	assert_int_equal(c->view.nodes[0].id, 1); /* of oneself one knows better: anybody may ring */
+	cluster_slot_init(&slot);
+	cluster_slot_set(&slot, c);
+	cluster_slot_fini(&slot);
+	members_observe(&m, rows, 2, 1, 2 * BEAT);
+	assert_true(member_live(&m.item[1]) && !m.item[1].busy);
+	members_fini(&m);
+}
+
+static void
 oneself_is_alive_whatever_one_has_seen(void **unused)
 {
 	struct members m;
@@ -347,6 +375,7 @@ main(void)
 	    cmocka_unit_test(a_new_incarnation_with_the_same_beat_is_alive),
 	    cmocka_unit_test(observation_agrees_with_a_model),
 	    cmocka_unit_test(the_picture_holds_the_living_in_rank_order_and_finds_oneself),
+	    cmocka_unit_test(what_a_node_tells_of_itself_is_so_until_the_next_reading),
 	    cmocka_unit_test(oneself_is_alive_whatever_one_has_seen),
 	    cmocka_unit_test(work_is_left_only_to_those_that_take_all_of_it),
 	    cmocka_unit_test(a_lease_ends_when_it_says),

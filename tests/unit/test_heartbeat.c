@@ -419,6 +419,42 @@ labels_of_the_database_count_over_our_own(void **unused)
 	parts_end(&p);
 }
 
+static size_t
+nodes_seen(void)
+{
+	struct cluster *c = cluster_slot_get(&p.n.cluster);
+	size_t n = c->view.n_nodes;
+
+	cluster_put(&p.n.cluster, c);
+	return n;
+}
+
+static void
+who_joins_is_read_soon_and_who_leaves_owns_nothing_at_once(void **unused)
+{
+	struct fake_node *other;
+	int64_t heard_us;
+
+	begin();
+	beat();
+	other = fake_node("other");
+	assert_int_equal(nodes_seen(), 1);
+	heard_us = clock_mono_us();
+	heartbeat_hear(p.heartbeat, other->id, MEMBER_JOINS);
+	beat(); /* hears it */
+	beat();
+	assert_int_equal(nodes_seen(), 2);
+	assert_true(clock_mono_us() - heard_us < p.n.set->heartbeat_us / 2);
+	heard_us = clock_mono_us();
+	heartbeat_hear(p.heartbeat, other->id, MEMBER_LEAVES);
+	beat();
+	assert_int_equal(nodes_seen(), 1);
+	assert_true(clock_mono_us() == heard_us);
+	beat(); /* it did not */
+	assert_int_equal(nodes_seen(), 2);
+	parts_end(&p);
+}
+
 static void
 what_the_starter_could_not_hand_back_goes_with_the_beats_and_what_is_locked_behind_the_rest(void **unused)
 {
@@ -515,6 +551,7 @@ main(void)
 	    cmocka_unit_test(a_node_with_nothing_in_hand_beats_half_as_often),
 	    cmocka_unit_test(wishes_are_obeyed_with_the_next_beat),
 	    cmocka_unit_test(labels_of_the_database_count_over_our_own),
+	    cmocka_unit_test(who_joins_is_read_soon_and_who_leaves_owns_nothing_at_once),
 	    cmocka_unit_test(
 		what_the_starter_could_not_hand_back_goes_with_the_beats_and_what_is_locked_behind_the_rest),
 	    cmocka_unit_test(in_random_histories_nobody_acts_without_a_lease_that_was_acknowledged),

@@ -110,7 +110,7 @@ disturb(void)
 	unlock();
 	boss_cancel(p.n.boss, id, version);
 	heartbeat_ring(p.heartbeat);
-	heartbeat_busy(p.heartbeat, 7);
+	heartbeat_hear(p.heartbeat, 7, random_below(2) ? MEMBER_BUSY : MEMBER_LEAVES);
 	loaders_ring_lanes(p.loaders);
 }
 

@@ -13,7 +13,7 @@ from cluster import Db, clean_env, pgrab_bin, wait_until
 from handlers import Handlers
 from programs import BREAKING, COLUMN, last_release, next_version, released
 
-LATE = 2.0
+LATE = 1.5
 """Seconds.  That long after it was due a task may start while its nodes are replaced, on a machine with nothing else to do."""
 PATIENT = {"heartbeat": None, "fence_after": "40s", "dead_after": "60s", "kill_grace": None, "drain_timeout": None, "workers": 6}
 """So that migrate is not refused while other tests keep the server busy.  None of these nodes dies."""

@@ -1,4 +1,5 @@
--- Marks a node down that has stopped in good order, or whose death its keeper reports.
+-- Marks a node down that has stopped in good order, or whose death its keeper reports; of that the doorbell
+-- tells the others at once (who stops has told them before: node_beat.sql).
 -- Serves: heartbeat, farewell.
 -- $1 node, $2 incarnation, $3 what it died of, for the alerts (pgrab.alert); null: it was stopped.
 with pools as (
@@ -16,4 +17,6 @@ away as (
   update pgrab.registration r set down = true
   where r.id in (
     select x.id from pgrab.registration x join down d on d.node_id = x.id for update of x skip locked))
-select pgrab_internal.node_died(d.node_id, d.heartbeat_at, $3::text) from down d where $3::text is not null
+select pg_notify('pgrab', 'leaves ' || d.node_id),
+  pgrab_internal.node_died(d.node_id, d.heartbeat_at, $3::text)
+from down d where $3::text is not null

@@ -1,6 +1,6 @@
 -- A new incarnation: the first of its name, or in place of one that was seen to be down or silent.  Its first
 -- beat has the number after the one that was seen, so that of two nodes that want a name only one gets it.
--- If the node was reported down, it is reported back.
+-- If the node was reported down, it is reported back; and the doorbell tells the others.
 -- Serves: register, and registering again after a fence.  0 rows: another node was faster.
 -- $1 name, $2 incarnation, $3 host, $4 pid, $5 version, $6 strategy, $7 weight, $8 labels, $9 kinds, $10
 -- slots, $11 heartbeat us, $12 dead_after us, $13 incarnation it replaces (null: none expected), $14 its
@@ -47,6 +47,9 @@ again as (
     overlapping = false, down = false
   from said s cross join beat b where r.id = b.node_id
   returning r.id)
-select f.id from fresh f
-union all
-select a.id from again a cross join lateral pgrab_internal.node_back(a.id)
+select n.id
+from (
+  select f.id from fresh f
+  union all
+  select a.id from again a cross join lateral pgrab_internal.node_back(a.id)) n
+  cross join lateral pg_notify('pgrab', 'joins ' || n.id)

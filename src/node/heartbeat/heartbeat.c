@@ -128,6 +128,17 @@ plan_others(struct heartbeat *h)
 		every = many < most || most < every ? many : most;
 	h->members.max_gap_us = 2 * (every > idle ? every : idle) + US_PER_S;
 	h->next_others_us = clock_mono_us() + every - h->node->set->heartbeat_us / 2;
+	h->others_from_us = clock_mono_us() + many;
+	h->want_others_us = CLOCK_NEVER;
+}
+
+void
+heartbeat_want_others(struct heartbeat *h, int64_t at_us)
+{
+	if (at_us < h->want_others_us)
+		h->want_others_us = at_us;
+	if (at_us < h->next_us)
+		h->next_us = at_us;
 }
 
 static enum rc
@@ -136,7 +147,7 @@ beat(struct heartbeat *h, struct err *err)
 	struct node_beat b;
 	struct node_wishes wishes;
 	int64_t sent = clock_boot_us(), asked;
-	bool others = clock_mono_us() >= h->next_others_us;
+	bool others = clock_mono_us() >= h->next_others_us || clock_mono_us() >= h->want_others_us;
 	enum rc rc = same_server(h, err);
 
 	if (rc != RC_OK)
@@ -184,6 +195,7 @@ heartbeat_create(struct node *n, struct heartbeat **out, struct err *err)
 	db_be(h->db, DB_OF_NODE | DB_KEEPS);
 	if (n->set->outlast_restart != OUTLAST_RESTART_OFF)
 		db_watch(h->db, n->set->outlast_restart == OUTLAST_RESTART_YES);
+	h->want_others_us = CLOCK_NEVER;
 	members_init(&h->members, 2 * n->set->heartbeat_us + US_PER_S);
 	backoff_init(
 	    &h->backoff, 100 * US_PER_MS, 5 * US_PER_S, (uint64_t)clock_mono_us() ^ (uint64_t)getpid());
@@ -256,13 +268,12 @@ next_wish(struct heartbeat *h)
 	return h->wish_us;
 }
 
-/* None when the others are to be read at once. */
 static int64_t
-pause_after(const struct heartbeat *h)
+next_beat(const struct heartbeat *h)
 {
-	if (h->next_others_us == 0)
-		return 0;
-	return h->idle ? idle_beat(h) : h->node->set->heartbeat_us;
+	int64_t next_us = clock_mono_us() + (h->idle ? idle_beat(h) : h->node->set->heartbeat_us);
+
+	return next_us < h->want_others_us ? next_us : h->want_others_us;
 }
 
 bool
@@ -276,14 +287,14 @@ heartbeat_round(struct heartbeat *h)
 	ASSERT_MINE(&h->only);
 	if (wake == GATE_STOPPED)
 		return false;
-	if (!heartbeat_take_busy(h) && wake == GATE_RUNG)
+	if (!heartbeat_take_heard(h) && wake == GATE_RUNG)
 		return true;
 	rc = beat(h, &err);
 	if (rc != RC_OK) {
 		h->next_us = in_vain(h, incarnation, rc, &err);
 		return true;
 	}
-	h->next_us = clock_mono_us() + pause_after(h);
+	h->next_us = next_beat(h);
 	backoff_reset(&h->backoff);
 	heartbeat_hand_back(h);
 	heartbeat_tell_change(h);

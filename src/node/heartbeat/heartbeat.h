@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/rc.h"
+#include "core/member.h"
 #include "db/store_node.h"
 
 struct node;
@@ -22,8 +23,8 @@ void heartbeat_start(struct heartbeat *h, void (*changed)(void *ctx), void *ctx)
 /* Beat now: the doorbell says that there is a wish to read.  Any thread. */
 void heartbeat_ring(struct heartbeat *h);
 
-/* A node has just said that it is busy.  Any thread. */
-void heartbeat_busy(struct heartbeat *h, int64_t node_id);
+/* A node has just told this of itself.  Any thread. */
+void heartbeat_hear(struct heartbeat *h, int64_t node_id, enum member_news news);
 
 /* When nothing is in hand any more, before the threads it calls: says goodbye to the database
  * (state down) if in_order, joins, frees. */

@@ -1,5 +1,4 @@
-/* What other threads tell the heartbeat: that there is something to read, and who has said that it is
- * busy. */
+/* What other threads tell the heartbeat: that there is something to read, and what other nodes have said. */
 #include <string.h>
 
 #include "base/thread.h"
@@ -15,31 +14,35 @@ heartbeat_ring(struct heartbeat *h)
 }
 
 void
-heartbeat_busy(struct heartbeat *h, int64_t node_id)
+heartbeat_hear(struct heartbeat *h, int64_t node_id, enum member_news news)
 {
 	WITH_LOCK(&h->lock);
-	if (h->n_busy < BUSY_MAX)
-		h->busy[h->n_busy++] = node_id;
+	if (h->n_heard < HEARD_MAX)
+		h->heard[h->n_heard++] = (struct heard){.node_id = node_id, .news = news};
 	gate_ring(&h->gate);
 }
 
 bool
-heartbeat_take_busy(struct heartbeat *h)
+heartbeat_take_heard(struct heartbeat *h)
 {
-	int64_t busy[BUSY_MAX];
+	struct heard heard[HEARD_MAX];
 	size_t n;
-	bool rung, news = false;
+	bool rung, is_new = false;
 
 	PTHREAD_OK(pthread_mutex_lock(&h->lock));
-	n = h->n_busy;
-	memcpy(busy, h->busy, n * sizeof *busy);
+	n = h->n_heard;
+	memcpy(heard, h->heard, n * sizeof *heard);
 	rung = h->rung;
-	h->n_busy = 0;
+	h->n_heard = 0;
 	h->rung = false;
 	PTHREAD_OK(pthread_mutex_unlock(&h->lock));
-	for (size_t i = 0; i < n; i++)
-		news = members_busy(&h->members, busy[i]) || news;
-	if (news)
+	for (size_t i = 0; i < n; i++) {
+		if (heard[i].news == MEMBER_JOINS)
+			heartbeat_want_others(h, h->others_from_us);
+		else
+			is_new = members_hear(&h->members, heard[i].node_id, heard[i].news) || is_new;
+	}
+	if (is_new)
 		heartbeat_publish(h);
 	return rung;
 }

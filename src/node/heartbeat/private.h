@@ -13,7 +13,7 @@
 #include "db/store.h"
 #include "node/context.h"
 
-#define BUSY_MAX 64 /* more are seen with the next reading of all */
+#define HEARD_MAX 64 /* more are seen with the next reading of all */
 
 /* Another holder of our name, as we saw it. */
 struct name_watch {
@@ -31,8 +31,11 @@ struct heartbeat {
 
 	/* shared, under lock */
 	pthread_mutex_t lock;
-	int64_t busy[BUSY_MAX]; /* nodes that have just said that they are busy */
-	size_t n_busy;
+	struct heard {
+		int64_t node_id;
+		enum member_news news;
+	} heard[HEARD_MAX]; /* what nodes have just told of themselves */
+	size_t n_heard;
 	bool rung; /* there is something to read */
 
 	/* owned by the thread (by main before it starts) */
@@ -52,7 +55,9 @@ struct heartbeat {
 	int64_t outlast_us;                /* see outlast.c; 0: nothing is outlasted */
 	bool idle;                         /* it said that nothing is in hand */
 	int64_t wish_us;                   /* see next_wish() */
-	int64_t next_others_us;            /* when to read the others again */
+	int64_t next_others_us;            /* the first beat after this reads the others again */
+	int64_t want_others_us;            /* a beat at this time does; CLOCK_NEVER */
+	int64_t others_from_us;            /* not before, whoever joins */
 	int64_t round_trip_us;             /* of the last beat; 0: none yet */
 	int64_t keepers_lost, log_dropped; /* counted so far */
 	struct run *back;                  /* chain of copies to be handed back */
@@ -82,8 +87,11 @@ void heartbeat_outlast(struct heartbeat *h);
 /* Passes on the picture of the cluster, to the loaders, and the dead, to recover. */
 void heartbeat_publish(struct heartbeat *h);
 
-/* Takes in what heartbeat_busy has said.  False: that was all, no beat is wanted. */
-bool heartbeat_take_busy(struct heartbeat *h);
+/* A beat at this time reads the others, or an earlier one. */
+void heartbeat_want_others(struct heartbeat *h, int64_t at_us);
+
+/* Takes in what heartbeat_hear has said.  False: that was all, no beat is wanted. */
+bool heartbeat_take_heard(struct heartbeat *h);
 
 /* Hands back some of what is in the back queue; what is locked is tried again after the others. */
 void heartbeat_hand_back(struct heartbeat *h);

@@ -33,7 +33,7 @@ obey_labels(struct heartbeat *h, const char *wanted)
 	atomic_store(&n->override, now);
 	log_info("labels", "labels=\"%s\" from=%s", now != NULL ? now : atomic_load(&n->labels),
 	    now != NULL ? "pgrab.node" : "settings");
-	h->next_others_us = 0;
+	heartbeat_want_others(h, 0);
 }
 
 void
