@@ -117,18 +117,22 @@ idle_beat(const struct heartbeat *h)
 	return every < most ? every : most;
 }
 
-/* Each node reads all others, so together they read n * n rows: the more there are, the less often. */
+int64_t
+heartbeat_others_gap(const struct heartbeat *h)
+{
+	return (int64_t)h->members.count * OTHERS_US;
+}
+
 static void
 plan_others(struct heartbeat *h)
 {
 	int64_t every = h->node->set->heartbeat_us, most = h->node->set->dead_after_us / 4;
-	int64_t many = (int64_t)h->members.count * OTHERS_US, idle = idle_beat(h);
+	int64_t many = heartbeat_others_gap(h), idle = idle_beat(h);
 
 	if (many > every)
 		every = many < most || most < every ? many : most;
 	h->members.max_gap_us = 2 * (every > idle ? every : idle) + US_PER_S;
 	h->next_others_us = clock_mono_us() + every - h->node->set->heartbeat_us / 2;
-	h->others_from_us = clock_mono_us() + many;
 	h->want_others_us = CLOCK_NEVER;
 }
 

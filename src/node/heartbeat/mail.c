@@ -38,7 +38,7 @@ heartbeat_take_heard(struct heartbeat *h)
 	PTHREAD_OK(pthread_mutex_unlock(&h->lock));
 	for (size_t i = 0; i < n; i++) {
 		if (heard[i].news == MEMBER_JOINS)
-			heartbeat_want_others(h, h->others_from_us);
+			heartbeat_want_others(h, h->members.last_look_us + heartbeat_others_gap(h));
 		else
 			is_new = members_hear(&h->members, heard[i].node_id, heard[i].news) || is_new;
 	}

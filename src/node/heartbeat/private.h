@@ -56,8 +56,7 @@ struct heartbeat {
 	bool idle;                         /* it said that nothing is in hand */
 	int64_t wish_us;                   /* see next_wish() */
 	int64_t next_others_us;            /* the first beat after this reads the others again */
-	int64_t want_others_us;            /* a beat at this time does; CLOCK_NEVER */
-	int64_t others_from_us;            /* not before, whoever joins */
+	int64_t want_others_us;            /* a beat at this time does, too; CLOCK_NEVER: none */
 	int64_t round_trip_us;             /* of the last beat; 0: none yet */
 	int64_t keepers_lost, log_dropped; /* counted so far */
 	struct run *back;                  /* chain of copies to be handed back */
@@ -89,6 +88,9 @@ void heartbeat_publish(struct heartbeat *h);
 
 /* A beat at this time reads the others, or an earlier one. */
 void heartbeat_want_others(struct heartbeat *h, int64_t at_us);
+/* Each node reads all others, so together they read n * n rows: the more there are, the longer the time
+ * between two readings, whoever joins. */
+int64_t heartbeat_others_gap(const struct heartbeat *h);
 
 /* Takes in what heartbeat_hear has said.  False: that was all, no beat is wanted. */
 bool heartbeat_take_heard(struct heartbeat *h);
