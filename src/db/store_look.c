@@ -1,6 +1,7 @@
 /* What a loader reads: lanes, and due tasks in them; misfires.  See store_task.h. */
 #include "db/store_task.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,17 @@ look_ahead(struct look_query *q, size_t from, int64_t ahead_us, int64_t soon_us)
 		if (l->due_only && l->ahead_us > 0)
 			l->ahead_us = 0;
 	}
+}
+
+const struct look_lane *
+look_lane_of(const struct look_query *q, int64_t lane)
+{
+	size_t i = 0;
+
+	while (i < q->n_lanes && q->lane[i].lane != lane)
+		i++;
+	assert(i < q->n_lanes); /* the look asked for no other */
+	return &q->lane[i];
 }
 
 void

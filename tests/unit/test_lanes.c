@@ -220,7 +220,7 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	struct strategy *s = open_id_hash();
 	struct pgrab_node node[NODES];
 	struct pgrab_cluster c;
-	int64_t self[] = {10};
+	int64_t self[] = {10}, room[] = {5};
 	struct lane_row row = {.lane = 10, .band = 2, .able = self, .n_able = 1};
 	struct candidate found[] = {{.lane = 10, .shard = 3, .due_us = 100, .overdue_us = 50, .chosen = true},
 	    {.lane = 10, .shard = 3, .due_us = 200, .overdue_us = 40},
@@ -235,11 +235,13 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 	lanes_init(&ls, 0, 1);
 	lanes_refresh(&ls, &row, 1, s, &c, NULL);
 	assert_true(ls.item[0].mark[3] == LOOK_NO_MARK);
+	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
 	lanes_progress(&ls, &q, found, 5);
 	assert_int_equal(ls.item[0].mark[3], 100);
 	assert_int_equal(ls.item[0].mark[7], 400);
 	assert_true(ls.item[0].mark[9] == LOOK_NO_MARK); /* not due yet: an older one may still come */
 	assert_int_equal(ls.item[0].shard[ls.item[0].turn], 10); /* the others have waited as long */
+	look_fini(&q);
 	lanes_fini(&ls);
 	strategy_close(&s);
 }
@@ -274,6 +276,37 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* nothing was found any more */
 	assert_int_equal(q.lane[0].wanted, 105);
 	assert_false(q.lane[0].due_only);
+	look_fini(&q);
+	lanes_fini(&ls);
+	strategy_close(&s);
+}
+
+/* With room for more than one look returns, what fills it is a backlog all the same: a look without room
+ * would read as many rows again that nobody can take. */
+static void
+a_look_that_is_filled_has_found_a_backlog(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster c;
+	int64_t self[] = {10}, room[] = {1500};
+	struct lane_row row = {.lane = 10, .band = 2, .able = self, .n_able = 1};
+	struct candidate found[1000];
+	struct lanes ls;
+	struct look_query q = {0};
+
+	fill_cluster(&c, node, 0);
+	c.n_nodes = 1;
+	lanes_init(&ls, 0, 1);
+	lanes_refresh(&ls, &row, 1, s, &c, NULL);
+	for (size_t i = 0; i < 1000; i++)
+		found[i] = (struct candidate){.lane = 10, .shard = (uint16_t)(i / 125), .overdue_us = 50};
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.lane[0].wanted, 1000);
+	lanes_progress(&ls, &q, found, 1000);
+	room[0] = 0;
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.n_lanes, 0);
 	look_fini(&q);
 	lanes_fini(&ls);
 	strategy_close(&s);
@@ -552,6 +585,7 @@ main(void)
 	    cmocka_unit_test(the_most_important_lane_is_read_first_and_loaders_share_the_shards),
 	    cmocka_unit_test(a_mark_stops_before_what_was_left_behind),
 	    cmocka_unit_test(behind_a_backlog_what_is_not_due_is_not_asked_for),
+	    cmocka_unit_test(a_look_that_is_filled_has_found_a_backlog),
 	    cmocka_unit_test(a_look_at_a_backlog_asks_for_what_there_is_room_for),
 	    cmocka_unit_test(of_many_lanes_only_what_a_survey_has_found_is_read),
 	};

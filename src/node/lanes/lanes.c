@@ -308,7 +308,7 @@ begin_behind(struct lane *l, unsigned shard)
 
 /* What of the rows of one lane was taken, and where its next look begins. */
 static void
-lane_progress(struct lane *l, const struct candidate *c, size_t n)
+lane_progress(struct lane *l, const struct look_lane *asked, const struct candidate *c, size_t n)
 {
 	bool complete = true; /* so far, in this shard */
 	int64_t due = 0;
@@ -324,7 +324,7 @@ lane_progress(struct lane *l, const struct candidate *c, size_t n)
 			l->mark[c[i].shard] = c[i].due_us;
 		due += c[i].overdue_us >= 0;
 	}
-	l->backlog = due > 0 && due >= l->room;
+	l->backlog = due > 0 && (due >= l->room || due >= asked->wanted);
 }
 
 void
@@ -346,7 +346,7 @@ lanes_progress(struct lanes *ls, const struct look_query *q, const struct candid
 		struct lane *l = lanes_find(ls, c[from].lane);
 
 		if (l != NULL)
-			lane_progress(l, &c[from], to - from);
+			lane_progress(l, look_lane_of(q, c[from].lane), &c[from], to - from);
 		from = to;
 	}
 }

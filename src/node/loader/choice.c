@@ -1,7 +1,6 @@
 /* Which of the rows that a look has read are taken.  No connection; the thread itself is loader.c. */
 #include "node/loader/private.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -106,17 +105,6 @@ loader_put_off(struct loader *l, struct candidate *c, size_t n, const struct roo
 	return first_us;
 }
 
-static const struct look_lane *
-lane_of(const struct look_query *q, int64_t number)
-{
-	size_t i = 0;
-
-	while (i < q->n_lanes && q->lane[i].lane != number)
-		i++;
-	assert(i < q->n_lanes); /* the look asked for no other */
-	return &q->lane[i];
-}
-
 static void
 set_ages(struct loader *l, enum lanes_part part, struct candidate *c, size_t n)
 {
@@ -125,7 +113,7 @@ set_ages(struct loader *l, enum lanes_part part, struct candidate *c, size_t n)
 	for (size_t from = 0, to; from < n; from = to) {
 		for (to = from; to < n && c[to].lane == c[from].lane;)
 			to++;
-		const struct look_lane *asked = lane_of(&l->query, c[from].lane);
+		const struct look_lane *asked = look_lane_of(&l->query, c[from].lane);
 		struct lane *lane = lanes_find(&l->lanes, asked->lane);
 
 		if (asked->turns)
@@ -177,7 +165,7 @@ loader_choose(struct loader *l, enum lanes_part part, struct candidate *c, size_
 static bool
 lane_left_behind(const struct look_query *q, const struct candidate *c, size_t n)
 {
-	const struct look_lane *asked = lane_of(q, c->lane);
+	const struct look_lane *asked = look_lane_of(q, c->lane);
 	int64_t of_shard = 0;
 
 	for (size_t i = 0; i < n; i++) {
