@@ -66,12 +66,12 @@ def compressed(arena, sizes, who):
     yield {name: lambda c=arena.contenders[name]: side(c) for name in who}
 
 
-def kind(name, command, base, **options):
-    """One process, eight at once."""
+def kind(name, command, base, workers=8, **options):
+    """One process, so many at once."""
     @contextlib.contextmanager
     def sides(arena, sizes, who):
         with rounds.http_server(arena) if name == "http" else contextlib.nullcontext(command) as what:
-            yield {who_: lambda c=arena.contenders[who_]: rounds.drain(c, sizes.of(base), {name: what}, count=1, workers=8, **options)
+            yield {who_: lambda c=arena.contenders[who_]: rounds.drain(c, sizes.of(base), {name: what}, count=1, workers=workers, **options)
                    for who_ in who}
     return sides
 
@@ -202,7 +202,7 @@ WORKLOADS = [
     Workload("sql-group", "the same with up to 20 of them in one transaction of pgrab's", kind("sql", "select 1", 10_000, sql_group=20), PAIR),
     Workload("shell", "3,000 of `:`, one process, eight at once", kind("shell", ":", 3_000), PAIR),
     Workload("exec", "3,000 of /bin/true, one process, eight at once", kind("exec", "/bin/true", 3_000), PAIR),
-    Workload("http", "10,000 requests to a small local server, one process, eight at once", kind("http", None, 10_000), PAIR),
+    Workload("http", "10,000 requests to a small local server, one process, 64 at once", kind("http", None, 10_000, workers=64), PAIR),
     Workload("handlers", "20,000 tasks of handlers that do nothing, each with 350 bytes of args, one process, 24 at once",
              with_args(20_000, 1), (*HANDLED, "graphile-worker", "graphile-plain"),
              pairs=[(side, rival) for side in HANDLED for rival in ("graphile-worker", "graphile-plain")]),
