@@ -89,6 +89,7 @@ cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 	c->from_band = xcalloc(m->count + 1, sizeof *c->from_band);
 	c->peer = xcalloc(m->count + 1, sizeof *c->peer);
 	c->refs = 1;
+	c->left = m->left;
 	c->view = (struct pgrab_cluster){.size = sizeof c->view, .shards = PGRAB_SHARDS, .nodes = c->node};
 	for (size_t i = 0; i < m->count; i++) {
 		const struct member *one = &m->item[i];
@@ -110,7 +111,8 @@ cluster_build(const struct members *m, int64_t self_id, bool self_draining)
 bool
 cluster_same_shape(const struct cluster *a, const struct cluster *b)
 {
-	if (a == NULL || b == NULL || a->view.n_nodes != b->view.n_nodes || a->view.self != b->view.self)
+	if (a == NULL || b == NULL || a->view.n_nodes != b->view.n_nodes || a->view.self != b->view.self ||
+	    a->left != b->left)
 		return false;
 	for (size_t i = 0; i < a->view.n_nodes; i++) {
 		const struct pgrab_node *x = &a->node[i], *y = &b->node[i];

@@ -87,8 +87,10 @@ members_hear(struct members *m, int64_t id, enum member_news news)
 	for (size_t i = 0; i < m->count; i++) {
 		bool *is = news == MEMBER_BUSY ? &m->item[i].busy : &m->item[i].draining;
 
-		if (m->item[i].id == id && !*is)
-			return *is = true;
+		if (m->item[i].id != id || *is)
+			continue;
+		m->left += news == MEMBER_LEAVES;
+		return *is = true;
 	}
 	return false;
 }

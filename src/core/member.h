@@ -69,6 +69,7 @@ struct members {
 	int64_t life;         /* of the server, at the last look */
 	bool pooled;          /* nodes are declared dead through a pooler */
 	int64_t max_gap_us;   /* a longer time between two looks says nothing about anybody */
+	uint64_t left;        /* how many were heard to leave: one may be back with the next reading */
 };
 
 void members_init(struct members *m, int64_t max_gap_us);
@@ -79,9 +80,8 @@ void members_fini(struct members *m);
 void
 members_observe(struct members *m, const struct member_row *rows, size_t n, int64_t life, int64_t now_us);
 
-/* What a node tells the others at once.  LEAVES: it takes nothing new, or has died.  JOINS: it takes what is
- * new from here on; what else there is to know of it takes a reading. */
-enum member_news { MEMBER_BUSY, MEMBER_LEAVES, MEMBER_JOINS };
+/* What the others are told of a node at once.  LEAVES: it takes nothing new, or has died. */
+enum member_news { MEMBER_BUSY, MEMBER_LEAVES };
 
 /* Notes that a node is busy, or leaves, as was told since the last reading; the next one says whether it is
  * still so.  False: we knew that, or do not know the node. */

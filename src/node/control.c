@@ -171,6 +171,14 @@ on_news(void *ctx, int64_t node_id, enum member_news news)
 }
 
 static void
+on_joins(void *ctx)
+{
+	struct control *c = ctx;
+
+	heartbeat_hear_joins(c->heartbeat);
+}
+
+static void
 open_control(struct control *c, struct node *n, enum control_end on_sig)
 {
 	c->node = n;
@@ -218,6 +226,7 @@ control_run(struct node *n, struct loaders *loaders, struct heartbeat *heartbeat
 	    .waits = on_waits,
 	    .ask = on_ask,
 	    .news = on_news,
+	    .joins = on_joins,
 	    .ctx = &c};
 	struct doorbell *bell;
 

@@ -259,7 +259,7 @@ read_notifies(struct doorbell *d)
 		else if (sscanf(note->extra, "leaves %" SCNd64, &node_id) == 1)
 			d->calls.news(d->calls.ctx, node_id, MEMBER_LEAVES);
 		else if (sscanf(note->extra, "joins %" SCNd64, &node_id) == 1)
-			d->calls.news(d->calls.ctx, node_id, MEMBER_JOINS);
+			d->calls.joins(d->calls.ctx);
 		else
 			read_shards(d, note->extra);
 		PQfreemem(note);
@@ -280,8 +280,10 @@ read_answer(struct doorbell *d)
 			d->state = BELL_LISTENING;
 			set_timer(d, HEALTH_US);
 			/* Rings may have been missed, unless this was only a health check. */
-			if (!atomic_exchange(d->listening, true))
+			if (!atomic_exchange(d->listening, true)) {
 				d->calls.anew(d->calls.ctx);
+				d->calls.joins(d->calls.ctx);
+			}
 			return;
 		}
 		bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;

@@ -25,8 +25,10 @@ struct doorbell_calls {
 	void (*waits)(void *ctx);
 	/* A person asks a node what its runs have printed. */
 	void (*ask)(void *ctx, int64_t node_id);
-	/* A node has something to say to the others. */
+	/* Something is new of a node. */
 	void (*news)(void *ctx, int64_t node_id, enum member_news news);
+	/* A node has joined, or may have: the connection was just made. */
+	void (*joins)(void *ctx);
 	void *ctx;
 };
 

@@ -198,8 +198,8 @@ stop_threads(struct node *n, struct threads *t, enum control_end why)
 
 	last_resort_start(&last, n, why);
 	atomic_store(&n->leaving, true);
-	loaders_stop(t->loaders);
 	heartbeat_ring(t->heartbeat); /* its beat tells the others to take over our shards */
+	loaders_stop(t->loaders);
 	if (why == CONTROL_STOP) {
 		drain(n);
 	} else {

@@ -440,7 +440,7 @@ who_joins_is_read_soon_and_who_leaves_owns_nothing_at_once(void **unused)
 	other = fake_node("other");
 	assert_int_equal(nodes_seen(), 1);
 	heard_us = clock_mono_us();
-	heartbeat_hear(p.heartbeat, other->id, MEMBER_JOINS);
+	heartbeat_hear_joins(p.heartbeat);
 	beat(); /* hears it */
 	beat();
 	assert_int_equal(nodes_seen(), 2);
@@ -452,6 +452,79 @@ who_joins_is_read_soon_and_who_leaves_owns_nothing_at_once(void **unused)
 	assert_true(clock_mono_us() == heard_us);
 	beat(); /* it did not */
 	assert_int_equal(nodes_seen(), 2);
+	parts_end(&p);
+}
+
+/* Each change of the picture is work for the whole node. */
+static void
+who_leaves_right_after_another_waits_for_a_reading(void **unused)
+{
+	int64_t first_us, gap_us;
+
+	begin();
+	fake_node("first");
+	fake_node("second");
+	beat();
+	p.heartbeat->next_others_us = CLOCK_NEVER;
+	assert_int_equal(nodes_seen(), 3);
+	gap_us = heartbeat_others_gap(p.heartbeat);
+	heartbeat_hear(p.heartbeat, fake_node("first")->id, MEMBER_LEAVES);
+	beat();
+	first_us = clock_mono_us();
+	assert_int_equal(nodes_seen(), 2);
+	heartbeat_hear(p.heartbeat, fake_node("second")->id, MEMBER_LEAVES);
+	beat();
+	assert_int_equal(nodes_seen(), 2);
+	fake_node("first")->up = fake_node("second")->up = false;
+	beat();
+	assert_int_equal(nodes_seen(), 1);
+	assert_true(clock_mono_us() == first_us + gap_us);
+	parts_end(&p);
+}
+
+static void
+more_news_than_there_is_room_for_take_a_reading(void **unused)
+{
+	begin();
+	beat();
+	fake_node("other");
+	p.heartbeat->next_others_us = CLOCK_NEVER;
+	for (int i = 0; i <= HEARD_MAX; i++)
+		heartbeat_hear(p.heartbeat, 1000 + i, MEMBER_LEAVES);
+	beat(); /* hears them */
+	beat();
+	assert_int_equal(nodes_seen(), 2);
+	assert_true(p.heartbeat->members.last_look_us == clock_mono_us());
+	parts_end(&p);
+}
+
+/* Whoever missed a picture must not take the last one for the one before. */
+static void
+who_has_left_and_is_back_is_another_picture(void **unused)
+{
+	struct cluster *before, *after;
+
+	begin();
+	fake_node("other");
+	beat();
+	before = cluster_slot_get(&p.n.cluster);
+	heartbeat_hear(p.heartbeat, fake_node("other")->id, MEMBER_LEAVES);
+	beat();
+	assert_int_equal(nodes_seen(), 1);
+	heartbeat_hear_joins(p.heartbeat);
+	beat(); /* hears it */
+	beat();
+	assert_int_equal(nodes_seen(), 2);
+	after = cluster_slot_get(&p.n.cluster);
+	assert_false(cluster_same_shape(after, before));
+	cluster_put(&p.n.cluster, before);
+	before = after;
+	p.heartbeat->next_others_us = 0;
+	beat();
+	after = cluster_slot_get(&p.n.cluster);
+	assert_true(cluster_same_shape(after, before));
+	cluster_put(&p.n.cluster, before);
+	cluster_put(&p.n.cluster, after);
 	parts_end(&p);
 }
 
@@ -552,6 +625,9 @@ main(void)
 	    cmocka_unit_test(wishes_are_obeyed_with_the_next_beat),
 	    cmocka_unit_test(labels_of_the_database_count_over_our_own),
 	    cmocka_unit_test(who_joins_is_read_soon_and_who_leaves_owns_nothing_at_once),
+	    cmocka_unit_test(who_leaves_right_after_another_waits_for_a_reading),
+	    cmocka_unit_test(more_news_than_there_is_room_for_take_a_reading),
+	    cmocka_unit_test(who_has_left_and_is_back_is_another_picture),
 	    cmocka_unit_test(
 		what_the_starter_could_not_hand_back_goes_with_the_beats_and_what_is_locked_behind_the_rest),
 	    cmocka_unit_test(in_random_histories_nobody_acts_without_a_lease_that_was_acknowledged),

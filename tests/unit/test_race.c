@@ -21,6 +21,7 @@
 
 static struct parts p;
 static struct workers *workers;
+static int64_t other_id; /* of a node that does nothing */
 
 static void
 lock(void)
@@ -41,6 +42,7 @@ begin(void)
 
 	fake_start(random_below(1u << 30) + 1);
 	fake.kind = "noop";
+	other_id = fake_node("other")->id;
 	parts_make(&p);
 	p.set.heartbeat_us = 20 * US_PER_MS;
 	p.set.fence_after_us = 200 * US_PER_MS;
@@ -110,7 +112,8 @@ disturb(void)
 	unlock();
 	boss_cancel(p.n.boss, id, version);
 	heartbeat_ring(p.heartbeat);
-	heartbeat_hear(p.heartbeat, 7, random_below(2) ? MEMBER_BUSY : MEMBER_LEAVES);
+	heartbeat_hear(p.heartbeat, other_id, random_below(2) ? MEMBER_BUSY : MEMBER_LEAVES);
+	heartbeat_hear_joins(p.heartbeat);
 	loaders_ring_lanes(p.loaders);
 }
 

@@ -9,8 +9,8 @@ select concat_ws(' ',
     $7::int, $8::bigint), 0),
   (select count(*) || ' ' || coalesce(bit_xor(hashint8extended(l.id, 0)), 0) from pgrab.lane l),
   (select count(*) || ' ' || coalesce(bit_xor(hash_record_extended(
-      row(r.id, r.labels, r.kinds, r.owners, r.bounds, r.min_priority, r.room, r.memory), 0)), 0)
-    from pgrab.registration r where not r.down),
+      row(n.id, n.labels, n.kinds, n.owners, n.bounds, n.min_priority, n.room, n.memory), 0)), 0)
+    from pgrab.node n where not n.down and n.state = 'up'),
   (select bit_xor(hash_record_extended(o, 0)) from pgrab.override o),
   case when (select c.roles from pgrab.cluster c) then (
     select count(*) || ' ' || coalesce(bit_xor(hash_record_extended(m, 0)), 0) from pg_auth_members m) end)

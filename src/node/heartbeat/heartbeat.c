@@ -141,7 +141,7 @@ heartbeat_want_others(struct heartbeat *h, int64_t at_us)
 {
 	if (at_us < h->want_others_us)
 		h->want_others_us = at_us;
-	if (at_us < h->next_us)
+	if (at_us < h->next_us && h->backoff.tries == 0)
 		h->next_us = at_us;
 }
 
@@ -291,7 +291,7 @@ heartbeat_round(struct heartbeat *h)
 	ASSERT_MINE(&h->only);
 	if (wake == GATE_STOPPED)
 		return false;
-	if (!heartbeat_take_heard(h) && wake == GATE_RUNG)
+	if (!heartbeat_take_heard(h) && clock_mono_us() < h->next_us)
 		return true;
 	rc = beat(h, &err);
 	if (rc != RC_OK) {

@@ -13,7 +13,7 @@
 #include "db/store.h"
 #include "node/context.h"
 
-#define HEARD_MAX 64 /* more are seen with the next reading of all */
+#define HEARD_MAX 64
 
 /* Another holder of our name, as we saw it. */
 struct name_watch {
@@ -34,9 +34,10 @@ struct heartbeat {
 	struct heard {
 		int64_t node_id;
 		enum member_news news;
-	} heard[HEARD_MAX]; /* what nodes have just told of themselves */
+	} heard[HEARD_MAX]; /* what is new of nodes */
 	size_t n_heard;
-	bool rung; /* there is something to read */
+	bool unread; /* what else is new takes a reading of the others */
+	bool rung;   /* there is something to read in our row */
 
 	/* owned by the thread (by main before it starts) */
 	struct one_thread only;
@@ -57,6 +58,7 @@ struct heartbeat {
 	int64_t wish_us;                   /* see next_wish() */
 	int64_t next_others_us;            /* the first beat after this reads the others again */
 	int64_t want_others_us;            /* a beat at this time does, too; CLOCK_NEVER: none */
+	int64_t passed_on_us;              /* when it was last passed on between two beats who leaves */
 	int64_t round_trip_us;             /* of the last beat; 0: none yet */
 	int64_t keepers_lost, log_dropped; /* counted so far */
 	struct run *back;                  /* chain of copies to be handed back */
@@ -86,13 +88,13 @@ void heartbeat_outlast(struct heartbeat *h);
 /* Passes on the picture of the cluster, to the loaders, and the dead, to recover. */
 void heartbeat_publish(struct heartbeat *h);
 
-/* A beat at this time reads the others, or an earlier one. */
+/* A beat at this time reads the others, or an earlier one; after vain beats the next one, whenever it is. */
 void heartbeat_want_others(struct heartbeat *h, int64_t at_us);
 /* Each node reads all others, so together they read n * n rows: the more there are, the longer the time
  * between two readings, whoever joins. */
 int64_t heartbeat_others_gap(const struct heartbeat *h);
 
-/* Takes in what heartbeat_hear has said.  False: that was all, no beat is wanted. */
+/* Takes in what was heard.  True: heartbeat_ring was called, a beat is wanted at once. */
 bool heartbeat_take_heard(struct heartbeat *h);
 
 /* Hands back some of what is in the back queue; what is locked is tried again after the others. */
