@@ -183,14 +183,16 @@ look_ahead(struct look_query *q, size_t from, int64_t ahead_us, int64_t soon_us)
 }
 
 const struct look_lane *
-look_lane_of(const struct look_query *q, int64_t lane)
+look_lane_of(const struct look_query *q, int64_t lane, size_t *at)
 {
-	size_t i = 0;
+	size_t passed = 0;
 
-	while (i < q->n_lanes && q->lane[i].lane != lane)
-		i++;
-	assert(i < q->n_lanes); /* the look asked for no other */
-	return &q->lane[i];
+	while (passed < q->n_lanes && q->lane[*at % q->n_lanes].lane != lane) {
+		++*at;
+		passed++;
+	}
+	assert(passed < q->n_lanes); /* the look asked for no other */
+	return &q->lane[*at % q->n_lanes];
 }
 
 void

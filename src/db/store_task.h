@@ -101,7 +101,9 @@ void look_reset(struct look_query *q); /* no lanes */
 void look_ahead(struct look_query *q, size_t from, int64_t ahead_us, int64_t soon_us);
 struct look_lane *
 look_add(struct look_query *q, const struct lane_row *lane, const int64_t *mark); /* no shards, no rows yet */
-const struct look_lane *look_lane_of(const struct look_query *q, int64_t lane);   /* which it asks for */
+/* The lane with this number, for which it asks.  *at: where to begin, and where it was: rows of a look come
+ * in the order of its lanes, so who goes over them with one *at, 0 at first, comes by each lane once. */
+const struct look_lane *look_lane_of(const struct look_query *q, int64_t lane, size_t *at);
 void look_fini(struct look_query *q);
 
 struct candidate {

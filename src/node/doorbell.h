@@ -25,7 +25,7 @@ struct doorbell_calls {
 	void (*waits)(void *ctx);
 	/* A person asks a node what its runs have printed. */
 	void (*ask)(void *ctx, int64_t node_id);
-	/* Something is new of a node. */
+	/* There is news of a node. */
 	void (*news)(void *ctx, int64_t node_id, enum member_news news);
 	/* A node has joined, or may have: the connection was just made. */
 	void (*joins)(void *ctx);

@@ -70,6 +70,7 @@ end(void)
 	struct node *n = &p.n;
 
 	atomic_store(&n->leaving, true);
+	heartbeat_ring(p.heartbeat);
 	loaders_stop(p.loaders);
 	boss_drain(n->boss);
 	assert_true(boss_wait_empty(n->boss, clock_mono_us() + PATIENT_US));

@@ -1,6 +1,6 @@
--- A text that is another one when lanes.sql may have another answer: the lanes, what the nodes say of
--- themselves, and who is a member of what.  (A lane is never changed.  That a role became a superuser, it
--- does not show.)
+-- A text that is another one when lanes.sql may have another answer: the lanes, what the nodes that are up
+-- say of themselves, and who is a member of what.  (A lane is never changed.  That a role became a superuser,
+-- it does not show.)
 -- Serves: loader, now and then; only then does it ask for the lanes again.
 -- $1 kinds text[], $2 labels jsonb, $3 owners text[], $4 bounds jsonb, $5 band, $6 room, $7 workers, $8
 -- memory, as of lanes.sql: the node's own row may not say so yet.

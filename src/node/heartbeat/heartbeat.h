@@ -23,7 +23,7 @@ void heartbeat_start(struct heartbeat *h, void (*changed)(void *ctx), void *ctx)
 /* Beat now: the doorbell says that there is a wish to read.  Any thread. */
 void heartbeat_ring(struct heartbeat *h);
 
-/* This is new of a node; a node has joined, or may have.  Any thread. */
+/* There is news of a node; a node has joined, or may have.  Any thread. */
 void heartbeat_hear(struct heartbeat *h, int64_t node_id, enum member_news news);
 void heartbeat_hear_joins(struct heartbeat *h);
 

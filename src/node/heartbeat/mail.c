@@ -33,8 +33,8 @@ heartbeat_hear_joins(struct heartbeat *h)
 	gate_ring(&h->gate);
 }
 
-/* Who leaves is passed on at once.  Where many do so one after the other, the others follow together: each
- * change of the picture is a look, and a write of which shards are ours, on every node. */
+/* Who leaves is passed on at once.  Where many do so one after the other, the others follow together with the
+ * next beat: each change of the picture is a look, and a write of which shards are ours, on every node. */
 static void
 pass_on(struct heartbeat *h, bool leaves, bool busy)
 {

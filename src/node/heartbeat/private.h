@@ -58,7 +58,7 @@ struct heartbeat {
 	int64_t wish_us;                   /* see next_wish() */
 	int64_t next_others_us;            /* the first beat after this reads the others again */
 	int64_t want_others_us;            /* a beat at this time does, too; CLOCK_NEVER: none */
-	int64_t passed_on_us;              /* when it was last passed on between two beats who leaves */
+	int64_t passed_on_us;              /* when it was last passed on without a beat who leaves */
 	int64_t round_trip_us;             /* of the last beat; 0: none yet */
 	int64_t keepers_lost, log_dropped; /* counted so far */
 	struct run *back;                  /* chain of copies to be handed back */
@@ -88,7 +88,7 @@ void heartbeat_outlast(struct heartbeat *h);
 /* Passes on the picture of the cluster, to the loaders, and the dead, to recover. */
 void heartbeat_publish(struct heartbeat *h);
 
-/* A beat at this time reads the others, or an earlier one; after vain beats the next one, whenever it is. */
+/* A beat at this time reads the others, or an earlier one; while beats fail, the next that succeeds. */
 void heartbeat_want_others(struct heartbeat *h, int64_t at_us);
 /* Each node reads all others, so together they read n * n rows: the more there are, the longer the time
  * between two readings, whoever joins. */

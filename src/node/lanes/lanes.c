@@ -330,7 +330,7 @@ lane_progress(struct lane *l, const struct look_lane *asked, const struct candid
 void
 lanes_progress(struct lanes *ls, const struct look_query *q, const struct candidate *c, size_t n)
 {
-	size_t from = 0;
+	size_t from = 0, at = 0;
 
 	for (size_t i = 0; i < q->n_lanes; i++) {
 		struct lane *l = q->lane[i].turns ? lanes_find(ls, q->lane[i].lane) : NULL;
@@ -346,7 +346,7 @@ lanes_progress(struct lanes *ls, const struct look_query *q, const struct candid
 		struct lane *l = lanes_find(ls, c[from].lane);
 
 		if (l != NULL)
-			lane_progress(l, look_lane_of(q, c[from].lane), &c[from], to - from);
+			lane_progress(l, look_lane_of(q, c[from].lane, &at), &c[from], to - from);
 		from = to;
 	}
 }

@@ -27,7 +27,7 @@ struct strategy;
 
 struct lane {
 	const struct lane_row *row; /* borrowed */
-	bool backlog;               /* the last look found as many due as there was room for */
+	bool backlog;               /* the last look found as many due as there was room for, or was filled */
 	int64_t room;               /* by that look, for what is due */
 	struct pgrab_shard_set own;
 	struct pgrab_shard_set soon;  /* of many lanes: what a survey or look has found; at first all */

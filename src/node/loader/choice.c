@@ -108,12 +108,14 @@ loader_put_off(struct loader *l, struct candidate *c, size_t n, const struct roo
 static void
 set_ages(struct loader *l, enum lanes_part part, struct candidate *c, size_t n)
 {
+	size_t at = 0;
+
 	for (size_t i = 0; i < n; i++)
 		c[i].age_us = c[i].overdue_us;
 	for (size_t from = 0, to; from < n; from = to) {
 		for (to = from; to < n && c[to].lane == c[from].lane;)
 			to++;
-		const struct look_lane *asked = look_lane_of(&l->query, c[from].lane);
+		const struct look_lane *asked = look_lane_of(&l->query, c[from].lane, &at);
 		struct lane *lane = lanes_find(&l->lanes, asked->lane);
 
 		if (asked->turns)
@@ -163,9 +165,9 @@ loader_choose(struct loader *l, enum lanes_part part, struct candidate *c, size_
 /* The n candidates of one lane.  After the last one of a shard come only later ones.  Where one is held for
  * lack of room, so are those behind it, and another look finds them again. */
 static bool
-lane_left_behind(const struct look_query *q, const struct candidate *c, size_t n)
+lane_left_behind(const struct look_query *q, const struct candidate *c, size_t n, size_t *at)
 {
-	const struct look_lane *asked = look_lane_of(q, c->lane);
+	const struct look_lane *asked = look_lane_of(q, c->lane, at);
 	int64_t of_shard = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -188,11 +190,12 @@ bool
 loader_left_behind(struct loader *l, const struct candidate *c, size_t n)
 {
 	bool any = false;
+	size_t at = 0;
 
 	for (size_t from = 0, to; from < n; from = to) {
 		for (to = from; to < n && c[to].lane == c[from].lane;)
 			to++;
-		if (lane_left_behind(&l->query, &c[from], to - from))
+		if (lane_left_behind(&l->query, &c[from], to - from, &at))
 			l->wants[lanes_crew(&l->lanes, c[from].lane)] = any = true;
 	}
 	return any;

@@ -165,7 +165,7 @@ claim_chosen(struct loader *l, int64_t incarnation, struct candidate *c, size_t 
 	size_t small = loader_keep_chosen(c, found), won = 0;
 	enum beginning begin;
 
-	if (chosen == 0 || !node_may_act(l->node, incarnation, clock_boot_us()))
+	if (chosen == 0 || node_draining(l->node) || !node_may_act(l->node, incarnation, clock_boot_us()))
 		return 0;
 	room->begins -= loader_for_workers(l, c, small);
 	begin = part == LANES_URGENT ? BEGIN_NONE : room->begins >= 0 ? BEGIN_ALL : BEGIN_SOME;
