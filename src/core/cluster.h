@@ -24,8 +24,8 @@ struct cluster {
  * unless it drains.  One reference for the caller. */
 struct cluster *cluster_build(const struct members *m, int64_t self_id, bool self_draining);
 
-/* Same nodes, weights, labels, slots and bands, and nobody has left and come back meanwhile?  (in_hand and
- * work change all the time and do not count.) */
+/* Same nodes, weights, labels, slots and bands, and nobody was heard to leave meanwhile, who may be back?
+ * (in_hand and work change all the time and do not count.) */
 bool cluster_same_shape(const struct cluster *a, const struct cluster *b);
 
 /* For two of the same shape: is each node as fit?  Are the same nodes busy? */

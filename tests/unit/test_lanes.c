@@ -214,71 +214,81 @@ the_most_important_lane_is_read_first_and_loaders_share_the_shards(void **unused
 	strategy_close(&s);
 }
 
+/* One node, and one lane, 10, that is its own. */
+struct alone {
+	struct strategy *strategy;
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster cluster;
+	int64_t able[1];
+	struct lane_row row;
+	struct lanes ls;
+	struct look_query q;
+};
+
+static void
+alone_begin(struct alone *a)
+{
+	*a = (struct alone){.strategy = open_id_hash(), .able = {10}};
+	a->row = (struct lane_row){.lane = 10, .band = 2, .able = a->able, .n_able = 1};
+	fill_cluster(&a->cluster, a->node, 0);
+	a->cluster.n_nodes = 1;
+	lanes_init(&a->ls, 0, 1);
+	lanes_refresh(&a->ls, &a->row, 1, a->strategy, &a->cluster, NULL);
+}
+
+static void
+alone_end(struct alone *a)
+{
+	look_fini(&a->q);
+	lanes_fini(&a->ls);
+	strategy_close(&a->strategy);
+}
+
 static void
 a_mark_stops_before_what_was_left_behind(void **unused)
 {
-	struct strategy *s = open_id_hash();
-	struct pgrab_node node[NODES];
-	struct pgrab_cluster c;
-	int64_t self[] = {10}, room[] = {5};
-	struct lane_row row = {.lane = 10, .band = 2, .able = self, .n_able = 1};
+	struct alone a;
+	int64_t room[] = {5};
 	struct candidate found[] = {{.lane = 10, .shard = 3, .due_us = 100, .overdue_us = 50, .chosen = true},
 	    {.lane = 10, .shard = 3, .due_us = 200, .overdue_us = 40},
 	    {.lane = 10, .shard = 3, .due_us = 300, .overdue_us = 30, .chosen = true},
 	    {.lane = 10, .shard = 7, .due_us = 400, .overdue_us = 20, .refused = true},
 	    {.lane = 10, .shard = 9, .due_us = 500, .overdue_us = -20, .chosen = true}};
-	struct look_query q = {0};
-	struct lanes ls;
 
-	fill_cluster(&c, node, 0);
-	c.n_nodes = 1;
-	lanes_init(&ls, 0, 1);
-	lanes_refresh(&ls, &row, 1, s, &c, NULL);
-	assert_true(ls.item[0].mark[3] == LOOK_NO_MARK);
-	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
-	lanes_progress(&ls, &q, found, 5);
-	assert_int_equal(ls.item[0].mark[3], 100);
-	assert_int_equal(ls.item[0].mark[7], 400);
-	assert_true(ls.item[0].mark[9] == LOOK_NO_MARK); /* not due yet: an older one may still come */
-	assert_int_equal(ls.item[0].shard[ls.item[0].turn], 10); /* the others have waited as long */
-	look_fini(&q);
-	lanes_fini(&ls);
-	strategy_close(&s);
+	alone_begin(&a);
+	assert_true(a.ls.item[0].mark[3] == LOOK_NO_MARK);
+	lanes_part(&a.ls, LANES_OWN, NULL, room, 0, 0, &a.q);
+	lanes_progress(&a.ls, &a.q, found, 5);
+	assert_int_equal(a.ls.item[0].mark[3], 100);
+	assert_int_equal(a.ls.item[0].mark[7], 400);
+	assert_true(a.ls.item[0].mark[9] == LOOK_NO_MARK); /* not due yet: an older one may still come */
+	assert_int_equal(a.ls.item[0].shard[a.ls.item[0].turn], 10); /* the others have waited as long */
+	alone_end(&a);
 }
 
 /* Tasks that are not due yet come after it. */
 static void
 behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 {
-	struct strategy *s = open_id_hash();
-	struct pgrab_node node[NODES];
-	struct pgrab_cluster c;
-	int64_t self[] = {10}, room[] = {2};
-	struct lane_row row = {.lane = 10, .band = 2, .able = self, .n_able = 1};
+	struct alone a;
+	int64_t room[] = {2};
 	struct candidate found[2] = {
 	    {.lane = 10, .shard = 3, .overdue_us = 50}, {.lane = 10, .shard = 3, .overdue_us = 40}};
-	struct lanes ls;
-	struct look_query q = {0};
 
-	fill_cluster(&c, node, 0);
-	c.n_nodes = 1;
-	lanes_init(&ls, 0, 1);
-	lanes_refresh(&ls, &row, 1, s, &c, NULL);
-	lanes_part(&ls, LANES_OWN, NULL, room, 0, 0, &q);
-	lanes_progress(&ls, &q, found, 2); /* as many as there is room for */
+	alone_begin(&a);
+	lanes_part(&a.ls, LANES_OWN, NULL, room, 0, 0, &a.q);
+	lanes_progress(&a.ls, &a.q, found, 2); /* as many as there is room for */
 	room[0] = 0;
-	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.n_lanes, 0);
+	lanes_part(&a.ls, LANES_OWN, NULL, room, 100, 0, &a.q);
+	assert_int_equal(a.q.n_lanes, 0);
 	room[0] = 5;
-	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.lane[0].wanted, 128); /* the best of these */
-	assert_true(q.lane[0].due_only);
-	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q); /* nothing was found any more */
-	assert_int_equal(q.lane[0].wanted, 105);
-	assert_false(q.lane[0].due_only);
-	look_fini(&q);
-	lanes_fini(&ls);
-	strategy_close(&s);
+	lanes_part(&a.ls, LANES_OWN, NULL, room, 100, 0, &a.q);
+	assert_int_equal(a.q.lane[0].wanted, 128); /* the best of these */
+	assert_true(a.q.lane[0].due_only);
+	lanes_part(&a.ls, LANES_OWN, NULL, room, 100, 0, &a.q); /* nothing was found any more */
+	assert_int_equal(a.q.lane[0].wanted, 105);
+	assert_false(a.q.lane[0].due_only);
+	alone_end(&a);
 }
 
 /* With room for more than one look returns, what fills it is a backlog all the same: a look without room
@@ -286,30 +296,20 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 static void
 a_look_that_is_filled_has_found_a_backlog(void **unused)
 {
-	struct strategy *s = open_id_hash();
-	struct pgrab_node node[NODES];
-	struct pgrab_cluster c;
-	int64_t self[] = {10}, room[] = {1500};
-	struct lane_row row = {.lane = 10, .band = 2, .able = self, .n_able = 1};
+	struct alone a;
+	int64_t room[] = {1500};
 	struct candidate found[1000];
-	struct lanes ls;
-	struct look_query q = {0};
 
-	fill_cluster(&c, node, 0);
-	c.n_nodes = 1;
-	lanes_init(&ls, 0, 1);
-	lanes_refresh(&ls, &row, 1, s, &c, NULL);
+	alone_begin(&a);
 	for (size_t i = 0; i < 1000; i++)
 		found[i] = (struct candidate){.lane = 10, .shard = (uint16_t)(i / 125), .overdue_us = 50};
-	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.lane[0].wanted, 1000);
-	lanes_progress(&ls, &q, found, 1000);
+	lanes_part(&a.ls, LANES_OWN, NULL, room, 100, 0, &a.q);
+	assert_int_equal(a.q.lane[0].wanted, 1000);
+	lanes_progress(&a.ls, &a.q, found, 1000);
 	room[0] = 0;
-	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
-	assert_int_equal(q.n_lanes, 0);
-	look_fini(&q);
-	lanes_fini(&ls);
-	strategy_close(&s);
+	lanes_part(&a.ls, LANES_OWN, NULL, room, 100, 0, &a.q);
+	assert_int_equal(a.q.n_lanes, 0);
+	alone_end(&a);
 }
 
 /* Each lane is asked for its own number of rows, not for that of the lane with the most room. */

@@ -257,36 +257,31 @@ the_lease_ends(enum fake_call what)
 }
 
 static void
-a_look_during_which_the_lease_ended_is_not_followed_by_a_claim(void **unused)
-{
-	begin();
-	lease_renew(&p.n.lease, clock_boot_us(), 5 * US_PER_S);
-	add(-1);
-	fake.after = the_lease_ends;
-	rounds(1);
-	assert_int_equal(fake.calls[FAKE_LOOK], 1);
-	assert_int_equal(fake.calls[FAKE_CLAIM], 0);
-	parts_end(&p);
-}
-
-static void
 the_node_stops(enum fake_call what)
 {
 	if (what == FAKE_LOOK)
 		atomic_store(&p.n.leaving, true);
 }
 
-/* Others have been told by then that they may take it. */
 static void
-a_look_during_which_the_node_began_to_stop_is_not_followed_by_a_claim(void **unused)
+nothing_is_claimed_when(void (*happens)(enum fake_call what))
 {
 	begin();
+	lease_renew(&p.n.lease, clock_boot_us(), 5 * US_PER_S);
 	add(-1);
-	fake.after = the_node_stops;
+	fake.after = happens;
 	rounds(1);
 	assert_int_equal(fake.calls[FAKE_LOOK], 1);
 	assert_int_equal(fake.calls[FAKE_CLAIM], 0);
 	parts_end(&p);
+}
+
+/* Others may take it by then: the lease is over, or they have been told. */
+static void
+a_look_during_which_the_lease_ended_or_the_node_began_to_stop_is_not_followed_by_a_claim(void **unused)
+{
+	nothing_is_claimed_when(the_lease_ends);
+	nothing_is_claimed_when(the_node_stops);
 }
 
 static void
@@ -791,8 +786,8 @@ main(void)
 	    cmocka_unit_test(what_is_due_does_not_wait_until_the_clock_has_been_asked),
 	    cmocka_unit_test(an_answer_that_was_lost_is_asked_about_and_nothing_is_forgotten),
 	    cmocka_unit_test(without_a_lease_or_while_it_drains_or_is_ill_nothing_is_looked_at),
-	    cmocka_unit_test(a_look_during_which_the_lease_ended_is_not_followed_by_a_claim),
-	    cmocka_unit_test(a_look_during_which_the_node_began_to_stop_is_not_followed_by_a_claim),
+	    cmocka_unit_test(
+		a_look_during_which_the_lease_ended_or_the_node_began_to_stop_is_not_followed_by_a_claim),
 	    cmocka_unit_test(what_misfired_is_settled_before_it_is_claimed),
 	    cmocka_unit_test(a_locked_row_keeps_no_other_waiting_and_is_claimed_when_it_is_free),
 	    cmocka_unit_test(at_most_once_tasks_are_left_to_others_where_they_might_be_forgotten),
