@@ -33,23 +33,24 @@ create type pgrab_internal.state as (
   started_at    timestamptz
 );
 comment on type pgrab_internal.state is 'Where a task stands: columns of pgrab.task.';
+-- Every UPDATE of a task asks this: so what most tasks are comes first, and each column is asked for once if
+-- that is possible (BETWEEN does it twice).
 create domain pgrab_internal.sound_state as pgrab_internal.state
   constraint task_status_check check ((value).status in (
-    'waiting', 'scheduled', 'claimed', 'running', 'parked', 'done', 'cancelled', 'skipped'))
+    'running', 'scheduled', 'claimed', 'waiting', 'parked', 'done', 'cancelled', 'skipped'))
   -- one that waits and names a run waits for the answer to it, see 57_answer.sql
-  constraint task_owned_check check (case
-    when (value).status = 'scheduled' then num_nulls((value).node_id, (value).incarnation) > 0
-    when (value).status in ('claimed', 'running') then num_nulls((value).node_id, (value).incarnation) = 0
-    when (value).status = 'waiting' then num_nulls((value).node_id, (value).incarnation) in (0, 2)
+  constraint task_owned_check check (case (value).status
+    when 'running' then num_nulls((value).node_id, (value).incarnation) = 0
+    when 'claimed' then num_nulls((value).node_id, (value).incarnation) = 0
+    when 'waiting' then num_nulls((value).node_id, (value).incarnation) <> 1
     else num_nulls((value).node_id, (value).incarnation) > 0 end)
   constraint task_due_check check (
-    (value).due_at is null or (value).status in ('scheduled', 'claimed', 'running'))
+    (value).due_at is null or (value).status in ('running', 'scheduled', 'claimed'))
   -- A single row with a time that nodes cannot calculate with would stop all of them.
   constraint task_times_check check (isfinite((value).due_at) and isfinite((value).fire_at)
     and isfinite((value).claimed_at) and isfinite((value).started_at))
-  -- A number below zero has the first bit, and then so has what it is or-ed with.
-  constraint task_numbers_check check (
-    ((value).version | (value).runs | (value).fires) between 0 and 4611686018427387903
+  -- from 0 to 2^62 - 1; a number below zero has the first bit, and then so has what it is or-ed with
+  constraint task_numbers_check check (((value).version | (value).runs | (value).fires) >> 62 = 0
     and (value).attempt between 0 and 1000000 and (value).misfire_limit between 0 and 100000);
 comment on domain pgrab_internal.sound_state is 'A state in which a task may be.';
 
@@ -60,6 +61,8 @@ create table pgrab.task (
   priority         smallint    not null default 0,
   paused           boolean     not null default false,
   preemptible      boolean     not null default false,
+  due_at           timestamptz default now() + interval '1 us',
+  fire_at          timestamptz default now() + interval '1 us',
   kind             text        not null default 'sql',
   delivery         text        not null default 'at_least_once',
   owner            text        not null default current_user,
@@ -77,9 +80,7 @@ create table pgrab.task (
   created_at       timestamptz not null default current_timestamp,
   max_attempts     integer     not null default 3,
   misfire_limit    integer     not null default 100,
-  -- written by the system: by a claim from version to status; of these only due_at is indexed
-  due_at           timestamptz default now() + interval '1 us',
-  fire_at          timestamptz default now() + interval '1 us',
+  -- written by the system: by a claim from version to status
   updated_at       timestamptz not null default current_timestamp,
   runs             bigint      not null default 0,
   fires            bigint      not null default 0,
