@@ -12,11 +12,11 @@
 create type pgrab_internal.cost as (cpu_seconds real, memory_bytes bigint, output_bytes bigint);
 comment on type pgrab_internal.cost is 'What a run took.';
 
--- Runs that have ended: arrays of equal length, sorted by id, the order in which the rows are locked.  Times
--- are microseconds before now, on the node's monotonic clock.  retries_us: the wait before the next attempt
--- that a handler asks for.  Null: as the task says.  -1: no further attempt.  -1 - n: at least n.  Of a run
--- that was lost: another run is to blame, and the attempt is not counted.  Of one that could not begin: only
--- its worker was taken, so it waits for nothing.
+-- Runs that have ended: arrays of equal length, sorted by id, the order in which the rows are locked; null
+-- instead of an array of nulls.  Times are microseconds before now, on the node's monotonic clock.
+-- retries_us: the wait before the next attempt that a handler asks for.  Null: as the task says.  -1: no
+-- further attempt.  -1 - n: at least n.  Of a run that was lost: another run is to blame, and the attempt is
+-- not counted.  Of one that could not begin: only its worker was taken, so it waits for nothing.
 -- Of one that waits (outcome waited): for how long (null: for ever; -1: it is over already), and its error is
 -- the name of the signal.
 create type pgrab_internal.outcomes as (
@@ -205,6 +205,7 @@ language plpgsql as $$
 declare
   v record;
 begin
+  b.retries_us := coalesce(b.retries_us, array_fill(null::bigint, array[cardinality(b.ids)]));
   for v in
     select f.n, r.state, pgrab_internal.wait_fault(row(t.*)::pgrab_internal.task, r.state) as fault
     from pgrab_internal.outcome_rows(b) f

@@ -158,10 +158,13 @@ const char *db_number(char *buf, int64_t v); /* into NUMBER_MAX bytes; returns b
 /* Text of array parameters: '{1,2,3}', '{"a b",NULL}'.  Embedded, all-zero is the empty array. */
 struct pgarray {
 	struct buf text;
+	bool filled; /* not only with nulls */
 };
 void pgarray_fini(struct pgarray *a);
 void pgarray_int(struct pgarray *a, int64_t v);
 void pgarray_text(struct pgarray *a, const char *s); /* NULL adds a null */
 void pgarray_null(struct pgarray *a);
 const char *pgarray_str(struct pgarray *a); /* closes it; valid until the next change */
+/* The same, but NULL if nothing but nulls is in it, which an unnest() of several arrays cannot tell apart. */
+const char *pgarray_sparse(struct pgarray *a);
 #define AUTO_ARRAY AUTO(pgarray_fini)

@@ -15,6 +15,7 @@ void
 pgarray_fini(struct pgarray *a)
 {
 	buf_fini(&a->text);
+	a->filled = false;
 }
 
 void
@@ -29,6 +30,7 @@ pgarray_int(struct pgarray *a, int64_t v)
 	if (v < 0)
 		*--p = '-';
 	buf_add(begin(a), p, (size_t)(digits + sizeof digits - p));
+	a->filled = true;
 }
 
 void
@@ -45,6 +47,7 @@ pgarray_text(struct pgarray *a, const char *s)
 		return;
 	}
 	buf_addc(begin(a), '"');
+	a->filled = true;
 	for (size_t n; *s != '\0'; s += n) {
 		n = strcspn(s, "\"\\");
 		if (n == 0)
@@ -63,4 +66,10 @@ pgarray_str(struct pgarray *a)
 	buf_addc(&a->text, '}');
 	a->text.len--; /* the next element takes its place */
 	return a->text.data;
+}
+
+const char *
+pgarray_sparse(struct pgarray *a)
+{
+	return a->filled ? pgarray_str(a) : NULL;
 }

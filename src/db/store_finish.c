@@ -57,7 +57,7 @@ add_finish(struct pgarray a[A__COUNT], const struct finish *f)
 	else
 		pgarray_null(&a[A_EXIT]);
 	pgarray_text(&a[A_OUTPUT], f->output);
-	pgarray_text(&a[A_CUT], f->output_truncated ? "t" : "f");
+	pgarray_text(&a[A_CUT], f->output_truncated ? "t" : NULL);
 	pgarray_text(&a[A_OUTCOME], outcome_name(f->outcome));
 	pgarray_text(&a[A_ERROR], f->error);
 	if (f->retry_us == RETRY_DEFAULT)
@@ -106,21 +106,20 @@ finish_here(struct db *db, const struct recorder *who, struct finish *const *f, 
 {
 	struct pgarray a[A__COUNT] = {0};
 	AUTO_CLEAR PGresult *res = NULL;
-	size_t asked = 0, costs = 0;
+	size_t asked = 0;
 	enum rc rc = RC_OK;
 
 	for (size_t i = 0; i < n; i++) {
 		if (open_end(f[i])) {
 			add_finish(a, f[i]);
 			asked++;
-			costs += f[i]->cost.cpu_us + f[i]->cost.memory_bytes + f[i]->cost.output_bytes > 0;
 		}
 	}
 	const char *params[] = {pgarray_str(&a[A_ID]), pgarray_str(&a[A_VERSION]),
 	    pgarray_str(&a[A_INCARNATION]), pgarray_str(&a[A_BEGUN]), pgarray_str(&a[A_ENDED]),
-	    pgarray_str(&a[A_EXIT]), pgarray_str(&a[A_OUTPUT]), pgarray_str(&a[A_CUT]), NUMBER(who->node_id),
-	    who->node, pgarray_str(&a[A_OUTCOME]), pgarray_str(&a[A_ERROR]), pgarray_str(&a[A_RETRY]),
-	    costs == 0 ? NULL : pgarray_str(&a[A_COST])};
+	    pgarray_sparse(&a[A_EXIT]), pgarray_sparse(&a[A_OUTPUT]), pgarray_sparse(&a[A_CUT]),
+	    NUMBER(who->node_id), who->node, pgarray_str(&a[A_OUTCOME]), pgarray_sparse(&a[A_ERROR]),
+	    pgarray_sparse(&a[A_RETRY]), pgarray_sparse(&a[A_COST])};
 
 	if (asked > 0)
 		rc = db_query(db, sql_text("finish"), A__COUNT + 2, params, &res, err);

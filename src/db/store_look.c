@@ -348,7 +348,7 @@ look_part(
 
 	if (look_arrays_fill(&a, q, turns) > 0) {
 		const char *params[] = {pgarray_str(&a.lanes), pgarray_str(&a.first), pgarray_str(&a.last),
-		    pgarray_str(&a.shards), pgarray_str(&a.marks), pgarray_str(&a.ahead), q->able.kinds,
+		    pgarray_str(&a.shards), pgarray_sparse(&a.marks), pgarray_str(&a.ahead), q->able.kinds,
 		    q->able.labels, q->once ? "t" : "f", pgarray_str(&a.wanted), q->able.owners,
 		    q->able.bounds, pgarray_str(&a.slice), pgarray_str(&a.keys), q->unlimited ? "f" : "t"};
 

@@ -52,6 +52,7 @@ class Backend:
         self.pg = self.conn.pgconn
         self.conn.execute("set search_path = pg_catalog, pg_temp")  # as the node's sessions
         self.conn.execute("set timezone = 'UTC'")
+        self.conn.execute("set plan_cache_mode = force_generic_plan")
         self.cost()
 
     def prepare(self, name, text):
@@ -102,8 +103,7 @@ class Scene:
 def finish(backend, runs):
     n = len(runs)
     return backend.execute("finish", array(i for i, _ in runs), array(v for _, v in runs), array([64] * n), array([900] * n), array([800] * n),
-                           array(["null"] * n), array(["null"] * n), array(["f"] * n), 0, "bench", array(["succeeded"] * n),
-                           array(["null"] * n), array(["null"] * n), None)
+                           None, None, None, 0, "bench", array(["succeeded"] * n), None, None, None)
 
 
 def sizes(tiny):
@@ -138,7 +138,7 @@ def measured(backend, scene, tiny):
         yield insert_many, batch, backend.execute(insert_many, "noop", batch)[0]
         yield insert_args, batch, backend.execute(insert_args, "nothing", batch)[0]
         cost, rows = backend.execute(
-            "look", array(i for i, _ in lanes), array([1] * n), array([SHARDS] * n), array(range(SHARDS)), array(["null"] * SHARDS), array([0] * n),
+            "look", array(i for i, _ in lanes), array([1] * n), array([SHARDS] * n), array(range(SHARDS)), None, array([0] * n),
             "{noop}", "{}", "t", array([batch] * n), "{app,postgres}", "{}", array([128] * n),
             "{" + ",".join('"\\' + key + '"' for _, key in lanes) + "}", "t")
         if len(rows) != batch:

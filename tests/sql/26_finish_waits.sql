@@ -1,6 +1,6 @@
 -- Handlers that wait in the middle of their fire: the run ends, and another goes on.
 begin;
-select plan(56);
+select plan(57);
 set local timezone = 'UTC';
 \ir chain.inc
 insert into pgrab.kind (kind, summary, handled) values ('order', 'tests', true);
@@ -97,6 +97,14 @@ select is((select status || attempt from pgrab.task where id = 2), 'parked1',
 select is((select count(*) from pgrab.signal(3, 'go', '7')), 1::bigint, 'before it runs');
 select is(pg_temp.waits(3), 'scheduled due attempt 0', 'then it goes on at once');
 select is(pg_temp.steps(3), 'wait:go {"payload": 7}', 'with the signal');
+-- A node says null for what is null of each run of a batch.
+select pgrab.signal(12, 'go', '8');
+select pg_temp.run(11), pg_temp.run(12);
+select pgrab_internal.finish((array_agg(t.id), array_agg(t.version), '{11,11}', '{2000,2000}', '{1000,1000}',
+  '{waited,waited}', null, null, null, '{go,go}', null, null)::pgrab_internal.outcomes, 1, 'n1')
+from (select id, version from pgrab.task where id in (11, 12) order by id) t;
+select is(pg_temp.row_of(11) || ', ' || pg_temp.row_of(12),
+  'waiting attempt 0 for go goes on, scheduled due attempt 0', 'of two runs the second need not wait');
 select pgrab.signal(4, 'unasked');
 select pg_temp.run(4), pg_temp.ends_as(4, 'succeeded');
 select is_empty('select from pgrab.signal where task_id = 4',

@@ -88,6 +88,13 @@ arrays_are_written_as_the_server_reads_them(void **unused)
 	pgarray_text(&a, "NULL");
 	assert_string_equal(pgarray_str(&a), "{\"\",\"a\\\"b\\\\c,{}\",NULL,\"NULL\"}");
 	pgarray_fini(&a);
+	assert_null(pgarray_sparse(&a));
+	pgarray_null(&a);
+	pgarray_text(&a, NULL);
+	assert_null(pgarray_sparse(&a));
+	pgarray_text(&a, "");
+	assert_string_equal(pgarray_sparse(&a), "{NULL,NULL,\"\"}");
+	pgarray_fini(&a);
 }
 
 int
