@@ -95,13 +95,18 @@ from (values ('edit', 'a person edits it'), ('pause', 'a person pauses it'),
   cross join unnest('{waiting,scheduled,claimed,running,parked,done,cancelled,skipped}'::text[]) s(status)
 where s.status <> 'running' or e.event in ('pause', 'resume', 'delete');
 
+-- First what nearly all have, because that is found at once.  fire_at: if it is not the task's.
+create type pgrab_internal.note as (
+  finished_at timestamptz, started_at timestamptz, outcome text, node text, error text, output text,
+  output_truncated boolean, exit_code integer, fire_at timestamptz, cpu_seconds real, memory_bytes bigint,
+  output_bytes bigint);
+comment on type pgrab_internal.note is 'What the history is to say of a run, beside what its task says.';
+
 -- due_at, if null: fire_at with the task's jitter, when that is given; otherwise as it is.  settled and the
--- others: see pgrab.task.  line: for which it waits in line now.  run: what the history is to say; its
--- outcome, error, exit_code, output, output_truncated, started_at, finished_at and node, and the fire, if
--- that is not the task's.
+-- others: see pgrab.task.  line: for which it waits in line now.
 create type pgrab_internal.move as (
   id bigint, version bigint, event text, due_at timestamptz, fire_at timestamptz, run_at timestamptz,
-  attempt integer, fires bigint, settled boolean, needs integer, met integer, run pgrab_internal.run,
+  attempt integer, fires bigint, settled boolean, needs integer, met integer, run pgrab_internal.note,
   line text);
 comment on type pgrab_internal.move is 'What is to become of a task.';
 
@@ -109,7 +114,7 @@ create or replace function pgrab_internal.move_to(
   p_id bigint, p_version bigint, p_event text, p_due_at timestamptz default null,
   p_fire_at timestamptz default null, p_run_at timestamptz default null, p_attempt integer default null,
   p_fires bigint default null, p_settled boolean default null, p_needs integer default null,
-  p_met integer default null, p_run pgrab_internal.run default null, p_line text default null)
+  p_met integer default null, p_run pgrab_internal.note default null, p_line text default null)
 returns pgrab_internal.move
 language sql immutable
 return (p_id, p_version, p_event, p_due_at, p_fire_at, p_run_at, p_attempt, p_fires, p_settled, p_needs,
@@ -133,10 +138,10 @@ return p_status in ('done', 'parked', 'cancelled', 'skipped');
 comment on function pgrab_internal.ended is 'Is this how a fire of a task ends?';
 
 create or replace function pgrab_internal.note(p_outcome text, p_why text, p_fire timestamptz default null)
-returns pgrab_internal.run
+returns pgrab_internal.note
 language plpgsql immutable as $$
 declare
-  r pgrab_internal.run;
+  r pgrab_internal.note;
 begin
   r.outcome := p_outcome;
   r.error := p_why;
@@ -155,7 +160,7 @@ comment on function pgrab_internal.node_of(bigint) is 'The name of a node. Null:
 -- t: the row before the move.  A task that was edited since it was claimed is running, or was, with what it
 -- was before.  An expression, which PostgreSQL inlines: then it reads no column that it does not use.
 create or replace function pgrab_internal.noted(
-  t pgrab_internal.task, r pgrab_internal.run, p_chain_id bigint, p_ended text)
+  t pgrab_internal.task, r pgrab_internal.note, p_chain_id bigint, p_ended text)
 returns pgrab_internal.run
 language sql
 return (t.id, t.version, case when pgrab_internal.under_way(t.status, t.incarnation) then t.incarnation end,

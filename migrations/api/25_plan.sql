@@ -131,7 +131,7 @@ declare
   c_begun constant boolean := pgrab_internal.has_begun(t.attempt, t.steps);
   c_fires constant bigint := t.fires + c_begun::integer;
   c_next constant timestamptz := pgrab_internal.fire_following(t, c_fires);
-  c_note constant pgrab_internal.run := pgrab_internal.note(p_outcome, p_why, t.fire_at);
+  c_note constant pgrab_internal.note := pgrab_internal.note(p_outcome, p_why, t.fire_at);
 begin
   if c_next is null or t.chain is not null and c_begun then
     return pgrab_internal.move_one(t, pgrab_internal.move_to(t.id, t.version, p_event, p_run => c_note));

@@ -280,10 +280,10 @@ begin
       case when p.plan then t.calendar end as calendar, case when p.plan then t.on_closed end as on_closed,
       case when p.plan then pgrab_internal.fire_after(t.schedule, t.starts_at, t.fire_at, f.finished_at) end
         as after,
-      (null, null, null, null, null, null, null, f.started_at, f.finished_at, null, null, f.exit_code,
-        f.truncated, o.outcome, null, null, p_node, null, null, null,
-        case when f.outcome = 'waited' then 'waits for signal ' else '' end || f.error, f.output, null, null,
-        null, null, f.cpu_seconds, f.memory_bytes, f.output_bytes)::pgrab_internal.run as run
+      (f.finished_at, f.started_at, o.outcome, p_node,
+        case when f.outcome = 'waited' then 'waits for signal ' else '' end || f.error, f.output,
+        f.truncated, f.exit_code, null, f.cpu_seconds, f.memory_bytes,
+        f.output_bytes)::pgrab_internal.note as run
     from pgrab_internal.outcome_rows(b) f
       join pgrab.task t on t.id = any (array[f.id]) and t.version = f.version
         and t.incarnation = f.incarnation and case when pgrab_internal.under_way(t.status, t.incarnation)
@@ -410,7 +410,7 @@ create or replace function pgrab_internal.park(p_id bigint, p_version bigint, p_
   p_outcome text, p_why text, p_node text, p_recorded boolean) returns boolean
 language plpgsql as $$
 declare
-  r pgrab_internal.run := pgrab_internal.note(p_outcome, p_why);
+  r pgrab_internal.note := pgrab_internal.note(p_outcome, p_why);
 begin
   r.node := p_node;
   perform from pgrab.task t

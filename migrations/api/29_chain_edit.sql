@@ -129,10 +129,10 @@ end $$;
 comment on function pgrab_internal.link_deleted is
   'Updates the chain of a deleted link; refuses to delete a link that others wait for.';
 
-create or replace function pgrab_internal.deleted_note(t pgrab_internal.task) returns pgrab_internal.run
+create or replace function pgrab_internal.deleted_note(t pgrab_internal.task) returns pgrab_internal.note
 language plpgsql stable as $$
 declare
-  r pgrab_internal.run := pgrab_internal.note('cancelled', 'deleted by ' || pgrab_internal.caller()
+  r pgrab_internal.note := pgrab_internal.note('cancelled', 'deleted by ' || pgrab_internal.caller()
     || case when pgrab_internal.under_way(t.status, t.incarnation) then ' while it ran' else '' end);
 begin
   if t.status = 'running' then

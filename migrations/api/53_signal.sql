@@ -154,7 +154,7 @@ language plpgsql as $$
 declare
   c_next constant timestamptz :=
     case when t.chain is null then pgrab_internal.fire_following(t, t.fires + 1) end;
-  c_note constant pgrab_internal.run := pgrab_internal.note('timed_out', p_why);
+  c_note constant pgrab_internal.note := pgrab_internal.note('timed_out', p_why);
 begin
   if c_next is null then
     return pgrab_internal.move_to(t.id, t.version, 'expire', p_fires => t.fires + 1, p_run => c_note);

@@ -385,7 +385,7 @@ declare
   v_id bigint;
   t pgrab_internal.task;
   f pgrab_internal.batch_figures;
-  r pgrab_internal.run;
+  r pgrab_internal.note;
 begin
   if pgrab_internal.duty_take('batches', '1 minute') then
     perform pgrab_internal.batches_leave();

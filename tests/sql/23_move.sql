@@ -13,7 +13,7 @@ select is_empty(
     group by 1, 2 having count(*) > 1$$,
   'an event leads from a status to one other, so that a join finds one');
 
-create function pg_temp.go(p_id bigint, p_event text, p_run pgrab_internal.run default null) returns text
+create function pg_temp.go(p_id bigint, p_event text, p_run pgrab_internal.note default null) returns text
 language sql as $$
   select (m).was || ' ' || (m).becomes || case when (m).gone then ' gone' else '' end
   from (select unnest(pgrab_internal.move(array_agg(
