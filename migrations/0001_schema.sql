@@ -33,8 +33,8 @@ create type pgrab_internal.state as (
   started_at    timestamptz
 );
 comment on type pgrab_internal.state is 'Where a task stands: columns of pgrab.task.';
--- Every UPDATE of a task asks this: so what most tasks are comes first, and each column is asked for once if
--- that is possible (BETWEEN does it twice).
+-- Every UPDATE of a task asks this: so what most of them write comes first, and each column is asked for once
+-- where that is possible (BETWEEN does it twice).
 create domain pgrab_internal.sound_state as pgrab_internal.state
   constraint task_status_check check ((value).status in (
     'running', 'scheduled', 'claimed', 'waiting', 'parked', 'done', 'cancelled', 'skipped'))
@@ -61,8 +61,6 @@ create table pgrab.task (
   priority         smallint    not null default 0,
   paused           boolean     not null default false,
   preemptible      boolean     not null default false,
-  due_at           timestamptz default now() + interval '1 us',
-  fire_at          timestamptz default now() + interval '1 us',
   kind             text        not null default 'sql',
   delivery         text        not null default 'at_least_once',
   owner            text        not null default current_user,
@@ -80,7 +78,9 @@ create table pgrab.task (
   created_at       timestamptz not null default current_timestamp,
   max_attempts     integer     not null default 3,
   misfire_limit    integer     not null default 100,
-  -- written by the system: by a claim from version to status
+  -- written by the system: by a claim from version to status; of these only due_at is indexed
+  due_at           timestamptz default now() + interval '1 us',
+  fire_at          timestamptz default now() + interval '1 us',
   updated_at       timestamptz not null default current_timestamp,
   runs             bigint      not null default 0,
   fires            bigint      not null default 0,

@@ -45,6 +45,16 @@ end;
 comment on function pgrab_internal.quota_of is
   'The quotas of a task: that of its owner, and that of its share_key.';
 
+-- Not an expression that PostgreSQL inlines: a claim asks this in two places, and plans it in neither.
+create or replace function pgrab_internal.quota_limits(p_owner text, p_share_key text) returns boolean
+language sql stable
+begin atomic
+  select exists (
+    select from pgrab_internal.quota_of(p_owner, p_share_key) q where q.max_running is not null);
+end;
+comment on function pgrab_internal.quota_limits is
+  'Does a task need a place under a quota before it starts?';
+
 create or replace function pgrab_internal.quota_get(p_key text) returns pgrab_internal.quota
 language plpgsql stable as $$
 declare

@@ -205,6 +205,7 @@ language plpgsql as $$
 declare
   v record;
 begin
+  -- An element that is written into no array at all would be its first.  Errors has the names of the signals.
   b.retries_us := coalesce(b.retries_us, array_fill(null::bigint, array[cardinality(b.ids)]));
   for v in
     select f.n, r.state, pgrab_internal.wait_fault(row(t.*)::pgrab_internal.task, r.state) as fault

@@ -97,7 +97,7 @@ select is((select status || attempt from pgrab.task where id = 2), 'parked1',
 select is((select count(*) from pgrab.signal(3, 'go', '7')), 1::bigint, 'before it runs');
 select is(pg_temp.waits(3), 'scheduled due attempt 0', 'then it goes on at once');
 select is(pg_temp.steps(3), 'wait:go {"payload": 7}', 'with the signal');
--- A node says null for what is null of each run of a batch.
+-- Where each run of a batch has a null, a node sends null instead of an array of nulls.
 select pgrab.signal(12, 'go', '8');
 select pg_temp.run(11), pg_temp.run(12);
 select pgrab_internal.finish((array_agg(t.id), array_agg(t.version), '{11,11}', '{2000,2000}', '{1000,1000}',
