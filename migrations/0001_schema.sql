@@ -207,7 +207,7 @@ comment on column pgrab.task.max_runs is 'The schedule ends after this many fire
 comment on column pgrab.task.misfire_limit is
   'With misfire = all: at most this many catch-up runs; the rest are recorded as missed.';
 comment on column pgrab.task.slots is
-  'How many workers of its node it takes (or places of http, or of a pool of handlers). A node that has '
+  'How many workers of its node it takes (or slots of http, or of a pool of handlers). A node that has '
   'fewer never takes it.';
 comment on column pgrab.task.run_at is 'When it is (next) due. Default: now.';
 comment on column pgrab.task.starts_at is 'The schedule does not fire before this.';
@@ -544,7 +544,7 @@ comment on index pgrab.run_task_idx is 'Every attempt of one task.';
 -- they go to the rightmost page: 0.7 us a row.
 create index run_finished_idx on pgrab.run (finished_at);
 comment on index pgrab.run_finished_idx is 'The newest runs.';
--- Serves: pgrab.overview, and whoever looks for failures among many successes, which are not in it.
+-- Serves: pgrab.overview, and those who look for failures among many successes, which are not in it.
 create index run_failed_idx on pgrab.run (finished_at) where outcome <> 'succeeded';
 comment on index pgrab.run_failed_idx is 'The newest runs that did not succeed.';
 -- Serves: pgrab.chain_runs, parent outputs.
@@ -1285,8 +1285,8 @@ create table pgrab.chain (
   constraint chain_pending_check check (pending >= 0)
 ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 comment on table pgrab.chain is
-  'One row per chain (connected tasks): the run it is in. Whoever ends the run locks this row. Readable '
-  'form: pgrab.chains, pgrab.chain_runs.';
+  'One row per chain (connected tasks): the run it is in. The session that ends the run locks this row. '
+  'Readable form: pgrab.chains, pgrab.chain_runs.';
 comment on column pgrab.chain.chain is 'Number of the chain, the same as in pgrab.task.chain.';
 comment on column pgrab.chain.root is 'The root that has a schedule. Null: the chain runs once.';
 comment on column pgrab.chain.chain_id is
@@ -1319,7 +1319,7 @@ comment on column pgrab_internal.transition.event is 'What happens to the task.'
 comment on column pgrab_internal.transition.was is 'Its status before.';
 comment on column pgrab_internal.transition.becomes is 'Its status afterwards.';
 comment on column pgrab_internal.transition.alone is
-  'True: when a link ends so, whoever says so takes care of its children and its chain.';
+  'True: when a link ends so, the caller takes care of its children and its chain.';
 comment on column pgrab_internal.transition.gone is
   'True: it leaves pgrab.task in any case; false: when it has ended and runs once.';
 comment on column pgrab_internal.transition.quiet is 'True: nodes need not be told, even if it is due soon.';
@@ -1645,7 +1645,7 @@ create table pgrab.token (
 ) with (fillfactor = 70);
 revoke all on pgrab.token from public;
 comment on table pgrab.token is
-  'Tokens of pgrab serve: whoever sends one acts as its role. Made by pgrab.token_add(); deleting the row '
+  'Tokens of pgrab serve: a request with one acts as its role. Made by pgrab.token_add(); deleting the row '
   'revokes it at once.';
 comment on column pgrab.token.hash is 'SHA-256 of the token; the token itself is not stored.';
 comment on column pgrab.token.role is 'The database role that its bearer acts as.';

@@ -98,8 +98,8 @@ struct pgrab_candidate {
 	int64_t id;
 	uint32_t shard;
 	int32_t priority;
-	int64_t overdue_us; /* now - due on the database's clock; negative: not due yet */
-	bool has_require;   /* the task asks for labels, and this node has them (checked before) */
+	int64_t late_us;  /* now - due on the database's clock; negative: not due yet */
+	bool has_require; /* the task asks for labels, and this node has them (checked before) */
 };
 
 #define PGRAB_SHARD_SET_WORDS (PGRAB_SHARDS / 64)

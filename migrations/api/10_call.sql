@@ -81,8 +81,8 @@ comment on function pgrab_internal.caller is
 
 -- --------------------------------------------------------------------------------------------------- events
 
--- Whoever makes the partition of today has the default one locked.  An insert that waits for it has been
--- routed there, and would be refused once the partition is there.
+-- The session that makes the partition of today has the default one locked.  An insert that waits for it has
+-- been routed there, and would be refused once the partition is there.
 create or replace function pgrab_internal.event(
   p_what text, p_role text, t pgrab_internal.task, p_detail jsonb default null)
 returns void
@@ -108,8 +108,8 @@ end;
 comment on function pgrab_internal.edits is
   'Which of the columns that users write have changed: {column: [old, new]}, 200 characters of each value.';
 
--- Is nothing else edited?  Then nothing that was checked before can be wrong now: half the price for whoever
--- edits many.
+-- Is nothing else edited?  Then nothing that was checked before can be wrong now: half the price when
+-- many are edited.
 create or replace function pgrab_internal.edit_simple(o pgrab_internal.task, t pgrab_internal.task)
 returns boolean
 language plpgsql immutable as $$

@@ -390,12 +390,11 @@ declare
 begin
   if num_nulls(t.kind, t.command, t.args, t.timezone, t.misfire, t.misfire_after, t.misfire_limit, t.jitter,
     t.slots, t.priority, t.timeout, t.max_attempts, t.backoff, t.backoff_max, t.delivery, t.run_if,
-    t.require, t.paused, t.source, t.on_closed) > 0 then
+    t.require, t.paused, t.preemptible, t.source, t.on_closed) > 0 then
     perform pgrab_internal.refuse(c.name, null, 'Leave it out of the INSERT, or write DEFAULT.')
     from jsonb_each_text(to_jsonb(t)) c(name, value)
-    where c.value is null and c.name in ('kind', 'command', 'args', 'timezone', 'misfire', 'misfire_after',
-      'misfire_limit', 'jitter', 'slots', 'priority', 'timeout', 'max_attempts', 'backoff', 'backoff_max',
-      'delivery', 'run_if', 'require', 'paused', 'source', 'on_closed');
+    where c.value is null and c.name <> 'run_at' and exists (
+      select from pgrab_internal.task_column k where k.name = c.name and k.filled and not k.system);
   end if;
   v_schema := pgrab_internal.kind_check(t.kind);
   if t.kind = 'sql' and t.args -> 'steps' <> 'null' then

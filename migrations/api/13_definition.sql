@@ -87,7 +87,7 @@ language sql stable
 return jsonb_populate_record(null::pgrab_internal.task, p_task);
 comment on function pgrab_tool.as_task is 'A JSON object of columns of pgrab.task as a row.';
 
--- These have the rights of whoever calls them, as any INSERT and UPDATE: a user's, for pgrab.add() and
+-- These have the rights of their caller, as any INSERT and UPDATE: a user's, for pgrab.add() and
 -- edit(); those of pgrab itself where it has been asked, and an owner is named.
 create or replace function pgrab_tool.add(p_task jsonb, p_each jsonb default '[{}]')
 returns setof bigint
@@ -112,7 +112,7 @@ begin
     from jsonb_object_keys(p_changes) k) using p_changes, p_id;
 end $$;
 comment on function pgrab_tool.edit is
-  'Writes columns of a task, given as a JSON object, with the rights of whoever calls it; returns the row.';
+  'Writes columns of a task, given as a JSON object, with the rights of its caller; returns the row.';
 
 -- ------------------------------------------------------------------------------------- earlier definitions
 

@@ -18,7 +18,7 @@ return exists (
   where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, case
     when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end));
 comment on function pgrab_internal.may_become is
-  'May the first role SET ROLE to the second? Whoever has a token of a role is that role.';
+  'May the first role SET ROLE to the second? A client with a token of a role is that role.';
 
 create or replace function pgrab_internal.pgrab_owner() returns text
 language sql stable

@@ -9,9 +9,10 @@
 --
 -- Four statements make moves without this function, because they are made for every task (docs/performance.md
 -- has what that saves): claim.sql; start.sql and limit_start.sql; the plain finish, finish_one() and
--- finish_last(); and the count of a link's parents, links_count().  What the finish and the count set in
--- motion goes through move_follow(), too.  docs/architecture.md has the other statements that write tasks and
--- the history; scripts/check finds any more.
+-- finish_last(); and the count of a link's parents, links_count().  What finish_last() sets in motion goes
+-- through move_follow(), too; finish_one() itself forgets a request to stop and tells the alerts, and
+-- links_count() rings and asks for signals.  docs/architecture.md has the other statements that write tasks
+-- and the history; scripts/check finds any more.
 
 delete from pgrab_internal.transition;
 insert into pgrab_internal.transition (event, was, becomes, alone, gone, quiet, says)
@@ -136,6 +137,12 @@ create or replace function pgrab_internal.ended(p_status text) returns boolean
 language sql immutable parallel safe
 return p_status in ('done', 'parked', 'cancelled', 'skipped');
 comment on function pgrab_internal.ended is 'Is this how a fire of a task ends?';
+
+-- A cancel is what somebody wanted; what waits or gave way goes on.
+create or replace function pgrab_tool.run_is_failure(p_outcome text) returns boolean
+language sql immutable parallel safe
+return p_outcome in ('failed', 'timed_out', 'lost');
+comment on function pgrab_tool.run_is_failure is 'Is this how a run ends that did not do its work?';
 
 create or replace function pgrab_internal.note(p_outcome text, p_why text, p_fire timestamptz default null)
 returns pgrab_internal.note

@@ -190,7 +190,7 @@ begin
       select t.last_finished_at, 'its run before ended at %s'
       union all
       (select n.started_at, format('of the nodes that run it, %s has been up for longest, since %%s', n.name)
-      from pgrab.node n where n.live and t.kind = any (n.kinds) and n.labels @> t.require
+      from pgrab.node n where n.name = any (pgrab_internal.able(t))
       order by n.started_at limit 1)) x
     where x.until > t.fire_at order by x.until desc limit 1));
 end $$;

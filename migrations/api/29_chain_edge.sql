@@ -115,7 +115,7 @@ end $$;
 comment on function pgrab_internal.edge_add is
   'Adds an edge between two existing tasks: checks it and makes the child wait.';
 
--- In a chain with a schedule, what has a parent is below the root, whoever else has lost one in the same
+-- In a chain with a schedule, what has a parent is below the root, whatever else has lost one in the same
 -- statement: above it is a link without a parent, which is the root, or is split off with all that is below
 -- it when its own edge is dropped.  (While the chain runs, what is no longer connected stays to the end.)
 create or replace function pgrab_internal.below_root(h pgrab_internal.chain, p_id bigint) returns boolean

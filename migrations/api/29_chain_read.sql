@@ -417,7 +417,7 @@ from (
     array_agg(coalesce(l.name, l.key) order by l.started_at nulls last, l.task_id) as names,
     min(l.fire_at) as fire_at,
     min(l.started_at) as started_at, max(l.finished_at) as finished_at, count(*) as links,
-    count(*) filter (where l.outcome in ('failed', 'timed_out', 'lost')) as failed,
+    count(*) filter (where pgrab_tool.run_is_failure(l.outcome)) as failed,
     count(*) filter (where l.outcome in ('skipped', 'missed')) as skipped,
     count(*) filter (where l.outcome = 'cancelled') as cancelled,
     not exists (

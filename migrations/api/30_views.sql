@@ -188,11 +188,20 @@ comment on column pgrab.parked.outcome is 'Outcome of the last attempt.';
 comment on column pgrab.parked.parked_at is 'When the last attempt ended.';
 comment on column pgrab.parked.error is 'The first 36 characters of its error.';
 
+-- A noop has no started_at.
+create or replace function pgrab_tool.run_waited(p_fire_at timestamptz, p_created_at timestamptz,
+  p_claimed_at timestamptz, p_started_at timestamptz)
+returns interval
+language sql immutable parallel safe
+return greatest('0', coalesce(p_started_at, p_claimed_at) - greatest(p_fire_at, p_created_at));
+comment on function pgrab_tool.run_waited is
+  'How long after its planned time, or after its INSERT if that was later, a run started.';
+
 create or replace view pgrab.history as
 select r.task_id, coalesce(r.name, r.key) as name, r.kind, r.attempt, r.outcome, r.node, r.finished_at,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
-  case when r.attempt = 1 then round(extract(epoch from greatest('0',
-    coalesce(r.started_at, r.claimed_at) - greatest(r.fire_at, r.created_at))), 3) end as waited,
+  case when r.attempt = 1 then round(extract(epoch from
+    pgrab_tool.run_waited(r.fire_at, r.created_at, r.claimed_at, r.started_at)), 3) end as waited,
   pgrab_internal.brief(r.error, 30) as error
 from pgrab.run r
 order by r.finished_at desc;
@@ -203,7 +212,8 @@ comment on column pgrab.history.name is 'Its name, or its key.';
 comment on column pgrab.history.kind is 'What carried it out.';
 comment on column pgrab.history.attempt is 'Which attempt at that fire.';
 comment on column pgrab.history.outcome is
-  'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed.';
+  'succeeded, failed, timed_out, cancelled, lost (its node died or stopped), skipped, missed, waited (for a '
+  'signal, in its run), preempted (it gave way).';
 comment on column pgrab.history.node is 'The node that ran it.';
 comment on column pgrab.history.finished_at is
   'When it ended. Not cut to the second, so that a condition on it selects partitions.';
@@ -295,7 +305,7 @@ comment on column pgrab.nodes.won is 'Tasks it claimed.';
 comment on column pgrab.nodes.lost is
   'Tasks it tried to claim, but another node took first, or a user changed.';
 comment on column pgrab.nodes.stolen is
-  'How many of those it claimed came from shards of others, overdue by steal_after.';
+  'How many of those it claimed came from shards of others, late by steal_after.';
 comment on column pgrab.nodes.warning is
   'mixed strategies: live nodes divide the shards by different rules, so some shards have two owners or '
   'none. cannot record runs: so it takes no tasks. stopping: runs that were told to stop and have not ended; '

@@ -80,7 +80,7 @@ begin atomic
     select count(*) from (
       select from pgrab.run r
       where r.finished_at > statement_timestamp() - p_within
-        and r.outcome <> 'succeeded' and r.outcome in ('failed', 'timed_out', 'lost')
+        and r.outcome <> 'succeeded' and pgrab_tool.run_is_failure(r.outcome)
       limit 10000) x);
 end;
 comment on function pgrab_internal.counts_runs is

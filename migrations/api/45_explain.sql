@@ -651,9 +651,9 @@ begin atomic
     when w.node is null then format('Shard %s has no owner at the moment; any free node takes the task after '
       'steal_after.', pgrab.shard(t.id))
     when w.node = '(first come)' then 'The first node to look takes it.'
-    when w.node like 'one of %' then format('%s takes it; another of them when it is overdue by '
+    when w.node like 'one of %' then format('%s takes it; another of them when it is late by '
       'steal_after.', upper(left(w.node, 1)) || substr(w.node, 2))
-    else format('Shard %s belongs to %s; others take the task when it is overdue by steal_after.',
+    else format('Shard %s belongs to %s; others take the task when it is late by steal_after.',
       pgrab.shard(t.id), w.node) end, null
   from (
     select pgrab_internal.likely(pgrab_internal.able(t),
@@ -704,13 +704,15 @@ language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 declare
   c_planned constant boolean := t.status in ('scheduled', 'claimed', 'parked');
   c_asks constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation);
+  c_limited constant boolean := t.limit_key is not null or t.line is not null or c_planned
+    and exists (select from pgrab.quota q where q.max_running is not null);
   g pgrab_internal.gate[];
 begin
   return query select * from pgrab_internal.explain_answer(t);
   for i in 1 .. case when pgrab_internal.under_way(t.status, t.incarnation) then 0 when c_planned then 14
     when t.kind = 'batch' then 5 when c_asks then 6 else 4 end loop
     continue when i = 2 and not c_planned or not p_all and (i in (9, 12, 13) or i in (3, 4) and c_planned
-      or i = 7 and t.limit_key is null and t.line is null or i = 8 and t.status <> 'claimed');
+      or i = 7 and not c_limited or i = 8 and t.status <> 'claimed');
     case i
       when 1 then g := array(select x from pgrab_internal.explain_row(t) x);
       when 2 then g := array(select x from pgrab_internal.explain_blackout(t) x);

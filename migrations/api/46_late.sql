@@ -141,7 +141,8 @@ begin atomic
   select string_agg(b.why, ', '),
     to_char(min(pgrab_internal.late_middle(row(r.*)::pgrab_internal.run)), 'YYYY-MM-DD"T"HH24:MI:SS')
   from pgrab.run r cross join lateral (
-    select n.name from pgrab.node n where r.kind = any (n.kinds) order by n.name limit 5) n
+    select n.name from pgrab.node n
+    where pgrab_internal.runs(n.kinds, n.owners, n.bounds, r.kind, r.owner) order by n.name limit 5) n
     cross join lateral pgrab_internal.late_busy(row(r.*)::pgrab_internal.run, n.name) b
   where r.task_id = p_id and r.version = p_version and r.finished_at = p_finished and r.outcome = 'missed'
   having count(*) > 0;

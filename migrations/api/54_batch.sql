@@ -97,7 +97,7 @@ declare
 begin
   if v_owner is not null and (v_owner = p_owner or pgrab_internal.may_operate(p_owner)) then
     select b.sealed_at is not null into v_sealed from pgrab.batch b where b.task_id = p_batch for share;
-    -- whoever held it may have ended the batch
+    -- the session that held it may have ended the batch
     v_sealed := (select v_sealed from pgrab.task t where t.id = p_batch);
   end if;
   if v_sealed is null then

@@ -164,7 +164,7 @@ declare
 begin
   perform pgrab_internal.answer_valid(p_answer);
   if p_token is null then
-    -- whoever may control the task answers for a receiver that will not
+    -- somebody who may control the task answers for a receiver that will not
     select l.* into t from pgrab_internal.control_lock(array[p_id], 'resolve', p_by) l;
     if not pgrab_internal.awaits(t.status, t.incarnation) then
       perform pgrab_internal.control_refuse(t,
@@ -213,7 +213,7 @@ create or replace function pgrab.resolve(p_task bigint, p_answer jsonb) returns 
 language sql
 return (pgrab_tool.call('resolve', p_ids => array[p_task], p_file => p_answer)).word;
 comment on function pgrab.resolve(bigint, jsonb) is
-  'The same for whoever may control the task, who needs no token, once its request has been accepted: for a '
+  'The same for those who may control the task, who need no token, once its request has been accepted: for a '
   'receiver that will not answer.';
 
 create or replace function pgrab.resolve(p_task text, p_answer jsonb) returns text

@@ -25,10 +25,7 @@ language plpgsql as $$
 declare
   c_columns constant text[] := '{kind,command,args,name,priority,timeout,max_attempts,backoff,backoff_max,
     delivery,require,limit_key,events}';
-  c_defaults constant jsonb := '{"kind": "sql", "command": "", "args": {}, "require": {}, "timezone": "UTC",
-    "misfire": "once", "misfire_after": "1 min", "misfire_limit": 100, "slots": 1, "jitter": "0",
-    "priority": 0, "timeout": "1 hour", "max_attempts": 3, "backoff": "5 s", "backoff_max": "1 hour",
-    "delivery": "at_least_once", "run_if": "success", "on_closed": "skip", "paused": false, "source": ""}';
+  c_defaults constant jsonb := pgrab_internal.apply_defaults() || '{"paused": false, "source": ""}';
   v_key text;
 begin
   if jsonb_typeof(p_template) <> 'object' then
@@ -274,7 +271,7 @@ begin
       from unnest(p_moved) e cross join lateral (
           select x.* from pgrab.task x where x.id = any (array[e.id]) offset 0) k
         left join pgrab.incident i on i.task_id = any (array[k.id])
-      where k.last_outcome in ('failed', 'timed_out', 'lost') and (k.status = 'parked' or k.attempt = 0)
+      where pgrab_tool.run_is_failure(k.last_outcome) and (k.status = 'parked' or k.attempt = 0)
         and (k.on_failure is not null or k.schedule is not null or k.chain is not null
           or exists (select from pgrab.alert))),
     noted as (

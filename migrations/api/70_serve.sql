@@ -79,8 +79,8 @@ return greatest(
   case when p_due > 0 then 1 else 0 end);
 comment on function pgrab_internal.scale_workers is 'How many workers, or slots of a pool, a load needs.';
 
--- Of pools that overlap each counts what it could run, but not what needs none of its labels: that would
--- start nodes of a costly pool for work that any node can do.
+-- Of groups that overlap each counts what it could run, but not what needs none of its labels: that would
+-- start nodes of a costly group for work that any node can do.
 create or replace function pgrab_internal.scale_counts(
   p_kind text, p_require jsonb, p_kinds text[], p_labels jsonb)
 returns boolean
@@ -88,7 +88,7 @@ language sql immutable parallel safe
 return (p_kinds is null or p_kind = any (p_kinds)) and (p_labels is null
   or p_labels @> p_require and (p_labels = '{}' or p_require <> '{}'));
 comment on function pgrab_internal.scale_counts is
-  'Is a task of this kind and require one for a pool of nodes with these kinds and labels? Null: of any.';
+  'Is a task of this kind and require one for a group of nodes with these kinds and labels? Null: of any.';
 
 -- Looks at the last 2000 runs at most, of the last ten minutes.
 create or replace function pgrab_internal.scale_runs(p_kinds text[], p_labels jsonb)
@@ -204,7 +204,7 @@ end;
 comment on function pgrab.scale(interval, text[], jsonb) is
   'How many workers, and how many nodes like the present ones, the load of the last minutes and the backlog '
   'need, so that all tasks that are due now start within the time given. http and the kinds of pools of '
-  'handlers count for the nodes, not for the workers and slots. For the nodes of one pool: p_kinds, only '
+  'handlers count for the nodes, not for the workers and slots. For one group of nodes: p_kinds, only '
   'tasks of these kinds; p_labels, the labels of its nodes: only tasks that require some of them, and no '
   'others; {}: only tasks that require none. The rule is in docs/http.md.';
 

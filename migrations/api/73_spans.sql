@@ -36,7 +36,7 @@ return jsonb_strip_nulls(jsonb_build_object(
     'pgrab.cpu_ms', round(r.cpu_seconds * 1000), 'pgrab.memory_bytes', r.memory_bytes)),
   'links', case when p_before is not null
     then jsonb_build_array(jsonb_build_object('traceId', p_trace, 'spanId', p_before)) end,
-  'status', case when r.outcome in ('failed', 'timed_out', 'lost')
+  'status', case when pgrab_tool.run_is_failure(r.outcome)
     then jsonb_build_object('code', 2, 'message', coalesce(r.error, '')) end)); -- error
 comment on function pgrab_internal.span is 'A run as a span. p_before: the span of the attempt before it.';
 

@@ -153,7 +153,7 @@ comment on view pgrab_internal.own_rows is 'Which rows of a table are the reader
 comment on column pgrab_internal.own_rows.object is 'The table.';
 comment on column pgrab_internal.own_rows.condition is
   'An expression of a row. Where it asks for a task or a limit without its owner, it is for reading only: '
-  'whoever sees that sees the row.';
+  'a role that sees these sees the row.';
 
 -- Policies of a table are combined with OR, and so are the grants of somebody who has several roles.  So
 -- there is a policy for exactly what is permitted: one for all commands, for a role that only reads, would
@@ -217,9 +217,9 @@ begin
   end loop;
 end $$;
 comment on function pgrab_internal.rights_tables is
-  'What each role may do with tables. Views have the rights of whoever reads them.';
+  'What each role may do with tables. Views have the rights of their readers.';
 
--- A node may update every task, and who submits may update the columns that people write: whoever is both
+-- A node may update every task, and who submits may update the columns that people write: a role that is both
 -- could write these of everybody's tasks.  run_at is left out, because each fire of a schedule writes it; for
 -- a node it says nothing that due_at does not.
 create or replace function pgrab_internal.rights_when() returns void

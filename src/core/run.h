@@ -66,7 +66,7 @@ struct note {
 
 /* The room that a run takes of its node, or what is left there. */
 struct need {
-	int64_t slots;  /* workers, or places of another crew */
+	int64_t slots;  /* workers, or slots of another crew */
 	int64_t memory; /* bytes; 0: it does not say */
 };
 

@@ -3,9 +3,9 @@
  * the tables of another.  It begins with a lock on pgrab.migration, and each file with the row that says
  * "applied", so that of two migrators the second waits, finds the rows and goes on.
  *
- * Locks on tables are waited for only briefly (lock_timeout in migrate_begin.sql): whoever comes after us
- * waits behind us.  If one is not to be had all is rolled back, which lets those behind us through, and tried
- * again.
+ * Locks on tables are waited for only briefly (lock_timeout in migrate_begin.sql): a session that comes
+ * after us waits behind us.  If one is not to be had all is rolled back, which lets those behind us
+ * through, and tried again.
  */
 #include "db/migrate.h"
 

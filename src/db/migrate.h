@@ -46,7 +46,7 @@ CHECKED enum rc
 schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn step, void *ctx, struct err *err);
 
 /* Makes the roles, in transactions of its own, as the role that logged in: the schema may already have
- * another owner.  there: there is a schema, and whoever has tasks of a kind is granted it; each grant is a
+ * another owner.  there: there is a schema, and a role with tasks of a kind is granted it; each grant is a
  * step. */
 CHECKED enum rc migrate_roles(struct db *db, bool there, migrate_step_fn step, void *ctx, struct err *err);
 

@@ -16,7 +16,7 @@ make(struct db *db, struct err *err)
 	return rc;
 }
 
-/* A kind is a right from here on, and whoever has such tasks has had it so far. */
+/* A kind is a right from here on, and a role with such tasks has had it so far. */
 static enum rc
 keep_kinds(struct db *db, migrate_step_fn step, void *ctx, struct err *err)
 {

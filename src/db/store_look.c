@@ -212,7 +212,7 @@ read_candidate(const PGresult *res, int i, const struct look_lane *l, struct can
 	c->lane = l->lane;
 	c->band = l->band;
 	c->priority = (int16_t)db_int64(res, i, 4);
-	c->overdue_us = db_int64(res, i, 5);
+	c->late_us = db_int64(res, i, 5);
 	c->due_us = db_int64(res, i, 6);
 	c->has_require = db_bool(res, i, 7);
 	c->misfired = db_bool(res, i, 8);

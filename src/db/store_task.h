@@ -77,7 +77,7 @@ struct look_lane {
 	int64_t wanted;                /* rows, at most */
 	int64_t slice;                 /* of these, of each shard; of each share_key, if they take turns */
 	bool due_only;                 /* nothing that is not due yet */
-	int64_t ahead_us;              /* due until now + this; negative: overdue by at least that much */
+	int64_t ahead_us;              /* due until now + this; negative: late by at least that much */
 	int64_t late_us;               /* as lane_row's */
 	bool turns;                    /* read from one share_key to the next */
 	char after[SHARE_KEY_MAX + 1]; /* then, in: behind which one to go on; out: the last it came by */
@@ -108,7 +108,7 @@ void look_fini(struct look_query *q);
 
 struct candidate {
 	int64_t id, version;
-	int64_t overdue_us, age_us; /* age_us: the loader's, overdue_us unless it takes turns */
+	int64_t late_us, age_us; /* age_us: the loader's, late_us unless it takes turns */
 	uint16_t shard;
 	int16_t priority;
 	int64_t lane;

@@ -1,5 +1,5 @@
 /* What is known of each database: its row of pgrab.overview, or why there is none.  Each is told by the
- * threads of its own answerers, so whoever looks at all of them waits for none. */
+ * threads of its own answerers, so a look at all of them waits for none. */
 #pragma once
 
 #include "serve/call.h"

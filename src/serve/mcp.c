@@ -41,7 +41,7 @@ static const struct tool tools[] = {
 	{"task", NULL}},
     {"history", "GET", "/runs",
 	"Runs that have ended, the latest first. since and until: a time, or how long ago, such as 2h. "
-	"outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed.",
+	"outcome: succeeded, failed, timed_out, cancelled, lost, skipped, missed, waited, preempted.",
 	{"task", "outcome", "name", "node", "source", "since", "until", "limit integer"}},
     {"output", "GET", "/tasks/*/output",
 	"What the current run of a task has printed so far, or else the last one.", {"task", NULL}},

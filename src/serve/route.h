@@ -11,7 +11,7 @@ enum route_who {
 
 enum route_how {
 	ROUTE_AS_CALLER, /* with a connection of the caller's role */
-	ROUTE_AS_SELF,   /* with one of this program's own role, whoever asks */
+	ROUTE_AS_SELF,   /* with one of this program's own role, no matter who asks */
 	ROUTE_PROBE,     /* the same, by a thread that does nothing else */
 	ROUTE_FREE,      /* the same, but it needs no database, but to look up a token */
 	ROUTE_HERE       /* needs no database: answered in the HTTP thread, with db NULL */

@@ -33,7 +33,8 @@ const struct option_key serve_keys[] = {
 	"be the door at which receivers of http tasks with args.await call back, at these addresses, and "
 	"nothing else: no page, no API, no `listen`"},
     {"auth", 0, OPTION_ENUM, FIELD(auth), "open|token",
-	"open: whoever reaches it acts as the role of dsn (this machine only); token: a token of pgrab.token",
+	"open: anyone who reaches it acts as the role of dsn (this machine only); token: a token of "
+	"pgrab.token",
 	.fallback = "open", .choices = auths},
     {"hosts", 0, OPTION_TEXT, FIELD(hosts), "NAME,...",
 	"names under which a reverse proxy offers it; requests for any other name are refused"},

@@ -1,7 +1,7 @@
 -- Quotas: what is refused, what is held, who stands in which line.  With real nodes: test_quotas.py.
 begin;
 \ir limit.inc
-select plan(76);
+select plan(77);
 set local timezone = 'UTC';
 
 create role pgrab_t_a;
@@ -213,6 +213,7 @@ select matches(pg_temp.gate(:two, 'quota'), 'waits: quota of pgrab_t_a: 1 of 1 r
 select matches(pg_temp.gate(:three, 'quota'), '^waits: quota of pgrab_t_a: 1 of 1 run.$',
   'also to who has yet to ask');
 select is(pgrab.why(:two), 'waits for a place under quota of pgrab_t_a', 'in a few words');
+select is(pgrab.why(:three), 'waits for a place under quota of pgrab_t_a', 'and so do lists of both');
 select is((select (running, in_line) from pg_temp.use('pgrab_t_a')), row(1::bigint, 1::bigint),
   'the view, too');
 select pg_temp.ends(:one, pg_temp.version(:one));

@@ -1,7 +1,7 @@
 -- explain and forecast: every gate says what holds the task, and what to do.
 begin;
 \ir nodes.inc
-select plan(62);
+select plan(63);
 set local timezone = 'UTC';
 
 create function pg_temp.gate(p_id bigint, p_gate text) returns text language sql as $$
@@ -180,15 +180,15 @@ select n, 'h', 1, '0', 'id_hash', 4, l::jsonb, '{noop,sql}', '1 s', '10 s', now(
 from (values ('n2', '{"zone": "us"}'), ('n3', '{"zone": "us"}')) x(n, l);
 update pgrab.node set heartbeat_at = clock_timestamp(); -- however long this file takes
 select is(pg_temp.gate(24, 'owner'),
-  'ok: One of n2, n3 takes it; another of them when it is overdue by steal_after.',
+  'ok: One of n2, n3 takes it; another of them when it is late by steal_after.',
   'one of those that are able');
 update pgrab.node set labels = '{}' where name = 'n3';
 select is(pg_temp.gate(24, 'owner'),
-  format('ok: Shard %s belongs to n2; others take the task when it is overdue by steal_after.',
+  format('ok: Shard %s belongs to n2; others take the task when it is late by steal_after.',
     pgrab.shard(24)),
   'the only one');
 select is(pg_temp.gate(20, 'owner'),
-  format('ok: Shard %s belongs to n1; others take the task when it is overdue by steal_after.',
+  format('ok: Shard %s belongs to n1; others take the task when it is late by steal_after.',
     pgrab.shard(20)),
   'where all are able, the owner of the shard');
 select results_eq(
@@ -209,6 +209,14 @@ select results_eq(
     where o.shard = pgrab.shard(73)), 0), (74, (select o.node from pgrab.ownership o
     where o.shard = pgrab.shard(74)), 3), (75, 'n2', 15)$$,
   'forecast: who prefers comes to such a node, or later to another');
+
+select is_empty($$select t.id, w.why, g.why from pgrab.task t
+    cross join lateral pgrab.why(t.id) w(why) left join lateral (
+      select x.why from pgrab_internal.gates(row(t.*)::pgrab_internal.task, true)
+        with ordinality x(gate, verdict, detail, why, n)
+      where x.why is not null order by x.n limit 1) g on true
+    where t.status = 'scheduled' and t.due_at <= clock_timestamp() and w.why is distinct from g.why$$,
+  'lists say what the first gate says that is shut');
 
 select * from finish();
 rollback;

@@ -63,8 +63,8 @@ def test_without_a_section_the_default_user_holds(db, nodes, config):
 
 @root
 def test_root_is_refused_at_the_start_unless_said(db, nodes):
-    assert "whoever may insert a task would be root here" in refused(db, "--allow", "sql,shell")
-    assert "whoever may insert a task would be root here" in refused(db, "--allow", "exec")
+    assert "anyone who may insert a task would be root here" in refused(db, "--allow", "sql,shell")
+    assert "anyone who may insert a task would be root here" in refused(db, "--allow", "exec")
     nodes.start("n1", env={"PGRAB_ALLOW_ROOT": "no"}, allow="sql,noop")
     nodes.start("n2", env={"PGRAB_ALLOW_ROOT": "no"}, allow="shell", run_as="root")
     assert output(db, kind="shell", command="id -u") == "0"

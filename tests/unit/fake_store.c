@@ -239,13 +239,13 @@ by_due(const void *a, const void *b)
 static int64_t *
 asked_for(const struct look_lane *l)
 {
-	int64_t *overdue_us = xcalloc(PGRAB_SHARDS, sizeof *overdue_us);
+	int64_t *late_us = xcalloc(PGRAB_SHARDS, sizeof *late_us);
 
 	for (size_t s = 0; s < PGRAB_SHARDS; s++)
-		overdue_us[s] = INT64_MAX;
+		late_us[s] = INT64_MAX;
 	for (size_t k = 0; k < l->n_shards; k++)
-		overdue_us[l->shard[k]] = -l->ahead_us;
-	return overdue_us;
+		late_us[l->shard[k]] = -l->ahead_us;
+	return late_us;
 }
 
 /* Of one lane, in a shard each. */
@@ -265,7 +265,7 @@ look_lane(const struct look_query *q, const struct look_lane *l, struct candidat
 			continue;
 		found[n++] = (struct candidate){.id = t->id,
 		    .version = t->version,
-		    .overdue_us = overdue,
+		    .late_us = overdue,
 		    .lane = t->lane,
 		    .band = FAKE_BAND,
 		    .shard = shard,
@@ -370,7 +370,7 @@ claim(struct db *db, struct claim *who, const struct candidate *cs, size_t n, st
 	who->contended = false;
 	fake.claimed_due = fake.claimed_timed = 0;
 	for (size_t i = 0; i < n; i++)
-		++*(cs[i].overdue_us >= 0 ? &fake.claimed_due : &fake.claimed_timed);
+		++*(cs[i].late_us >= 0 ? &fake.claimed_due : &fake.claimed_timed);
 	for (size_t i = 0; is_done(&c) && i < n; i++) {
 		struct fake_task *t = fake_task(cs[i].id);
 

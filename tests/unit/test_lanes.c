@@ -249,11 +249,11 @@ a_mark_stops_before_what_was_left_behind(void **unused)
 {
 	struct alone a;
 	int64_t room[] = {5};
-	struct candidate found[] = {{.lane = 10, .shard = 3, .due_us = 100, .overdue_us = 50, .chosen = true},
-	    {.lane = 10, .shard = 3, .due_us = 200, .overdue_us = 40},
-	    {.lane = 10, .shard = 3, .due_us = 300, .overdue_us = 30, .chosen = true},
-	    {.lane = 10, .shard = 7, .due_us = 400, .overdue_us = 20, .refused = true},
-	    {.lane = 10, .shard = 9, .due_us = 500, .overdue_us = -20, .chosen = true}};
+	struct candidate found[] = {{.lane = 10, .shard = 3, .due_us = 100, .late_us = 50, .chosen = true},
+	    {.lane = 10, .shard = 3, .due_us = 200, .late_us = 40},
+	    {.lane = 10, .shard = 3, .due_us = 300, .late_us = 30, .chosen = true},
+	    {.lane = 10, .shard = 7, .due_us = 400, .late_us = 20, .refused = true},
+	    {.lane = 10, .shard = 9, .due_us = 500, .late_us = -20, .chosen = true}};
 
 	alone_begin(&a);
 	assert_true(a.ls.item[0].mark[3] == LOOK_NO_MARK);
@@ -273,7 +273,7 @@ behind_a_backlog_what_is_not_due_is_not_asked_for(void **unused)
 	struct alone a;
 	int64_t room[] = {2};
 	struct candidate found[2] = {
-	    {.lane = 10, .shard = 3, .overdue_us = 50}, {.lane = 10, .shard = 3, .overdue_us = 40}};
+	    {.lane = 10, .shard = 3, .late_us = 50}, {.lane = 10, .shard = 3, .late_us = 40}};
 
 	alone_begin(&a);
 	lanes_part(&a.ls, LANES_OWN, NULL, room, 0, 0, &a.q);
@@ -302,7 +302,7 @@ a_look_that_is_filled_has_found_a_backlog(void **unused)
 
 	alone_begin(&a);
 	for (size_t i = 0; i < 1000; i++)
-		found[i] = (struct candidate){.lane = 10, .shard = (uint16_t)(i / 125), .overdue_us = 50};
+		found[i] = (struct candidate){.lane = 10, .shard = (uint16_t)(i / 125), .late_us = 50};
 	lanes_part(&a.ls, LANES_OWN, NULL, room, 100, 0, &a.q);
 	assert_int_equal(a.q.lane[0].wanted, 1000);
 	lanes_progress(&a.ls, &a.q, found, 1000);
@@ -331,7 +331,7 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	lanes_init(&ls, 0, 1);
 	lanes_refresh(&ls, rows, 2, s, &c, NULL);
 	for (size_t i = 0; i < 300; i++)
-		found[i] = (struct candidate){.lane = 18, .shard = (uint16_t)(i / 100), .overdue_us = 50};
+		found[i] = (struct candidate){.lane = 18, .shard = (uint16_t)(i / 100), .late_us = 50};
 	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
 	assert_int_equal(q.lane[0].wanted, 108);
 	assert_int_equal(q.lane[1].wanted, 400);
@@ -523,7 +523,7 @@ what_had_its_turn_is_not_passed_by_an_old_backlog(void **unused)
 		struct candidate c[2] = {{.due_us = 1000 + i}, {.due_us = i % 2 == 0 ? 500 + i : 9000000}};
 
 		for (int k = 0; k < 2; k++)
-			c[k].overdue_us = 10000000 - c[k].due_us;
+			c[k].late_us = 10000000 - c[k].due_us;
 		turns_place(&l, &asked, c, 2);
 		for (int k = 0; k < 2; k++) {
 			int64_t as_if_us = 10000000 - c[k].age_us;
@@ -541,9 +541,9 @@ what_had_its_turn_is_not_passed_by_looks_without_turns(void **unused)
 {
 	struct lane l = {.room = 2, .n_shards = 1};
 	struct look_lane asked = {.wrapped = true};
-	struct candidate old = {.due_us = 1000, .overdue_us = 9000};
-	struct candidate later = {.due_us = 9000, .overdue_us = 1000};
-	struct candidate between = {.due_us = 5000, .overdue_us = 5000}, turn[2] = {between, between};
+	struct candidate old = {.due_us = 1000, .late_us = 9000};
+	struct candidate later = {.due_us = 9000, .late_us = 1000};
+	struct candidate between = {.due_us = 5000, .late_us = 5000}, turn[2] = {between, between};
 
 	turns_behind(&l, &old, 1);
 	assert_int_equal(old.age_us, 9000); /* nothing had its turn */
@@ -560,7 +560,7 @@ a_backlog_that_is_over_gives_the_next_one_no_place(void **unused)
 {
 	struct lane l = {.room = 4, .n_shards = 1};
 	struct look_lane last = {.wanted = 4, .slice = 4, .found = 1, .keys = 1};
-	struct candidate old = {.due_us = 500, .overdue_us = 1000}, new = {.due_us = 9000000};
+	struct candidate old = {.due_us = 500, .late_us = 1000}, new = {.due_us = 9000000};
 
 	turns_place(&l, &last, &old, 1);
 	turns_taken(&l, &last);

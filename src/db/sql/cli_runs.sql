@@ -1,10 +1,10 @@
 -- Serves: pgrab runs.  Plan: run_finished_idx backwards, or run_task_idx.  $1 task, $2 outcome, $3 name, $4
 -- key, $5 node, $6 source, $7 since, $8 until, $9 started since, $10 started until (null: all), $11 limit.
--- `waited`: seconds from its planned time to the start of a first attempt.  A noop has no started_at.
+-- `waited`: as in pgrab.history.  A noop has no started_at.
 select r.task_id, coalesce(r.name, r.key) as name, r.kind, r.attempt, r.outcome, r.node,
   date_trunc('second', coalesce(r.started_at, r.claimed_at)) as started_at,
-  case when r.attempt = 1
-    then round(extract(epoch from coalesce(r.started_at, r.claimed_at) - r.fire_at), 1) end as waited,
+  case when r.attempt = 1 then round(extract(epoch from
+    pgrab_tool.run_waited(r.fire_at, r.created_at, r.claimed_at, r.started_at)), 1) end as waited,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds,
   date_trunc('second', r.finished_at) as finished_at, r.error
 from pgrab.run r

@@ -6,7 +6,7 @@
 -- $1 lanes by the numbers of their rows bigint[], $14 and what stands for each in the index bytea[], $2
 -- where the shards of each begin int[], $3 and end, in $4 shards smallint[] and $5 the lowest due time to
 -- look at in each (us since 1970, null: any; dead entries pile up at the head of the index while an old
--- snapshot is held), $6 how far ahead in each lane bigint[] (us; negative: overdue by that much), $7 kinds
+-- snapshot is held), $6 how far ahead in each lane bigint[] (us; negative: late by that much), $7 kinds
 -- text[], $8 labels jsonb, $9 may this node run at_most_once tasks, $10 how many rows of each lane
 -- bigint[], $11 owners text[], $12 bounds jsonb, $13 how many rows of each shard of a lane bigint[], $15 also
 -- what needs a place under a limit boolean.

@@ -20,8 +20,8 @@ from until u left join lateral (
     select r.kind, r.outcome, r.cpu_seconds,
       greatest(date_part('epoch', r.finished_at - coalesce(r.started_at, r.claimed_at)), 0) as took,
       case when r.attempt <= 1 then
-        greatest(date_part('epoch', coalesce(r.started_at, r.claimed_at)
-          - greatest(r.fire_at, r.created_at)), 0) end as delay
+        date_part('epoch', pgrab_tool.run_waited(r.fire_at, r.created_at, r.claimed_at, r.started_at))
+          end as delay
     from pgrab.run r where r.finished_at > $1 and r.finished_at <= u.at) x
   group by 1, 2, 3, 4) r on true
 left join (select k.kind, row_number() over (order by k.kind) as n from pgrab.kind k) k on k.kind = r.kind

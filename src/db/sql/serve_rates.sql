@@ -10,9 +10,10 @@ select date_trunc('second', p.at) as at,
   round((r.failed / s.seconds)::numeric, 3) as failed_per_second,
   round(r.waited::numeric, 1) as waited_p95, round(r.seconds::numeric, 3) as seconds_p50
 from part p cross join lateral (
-  select count(*) as runs, count(*) filter (where x.outcome in ('failed', 'timed_out', 'lost')) as failed,
+  select count(*) as runs, count(*) filter (where pgrab_tool.run_is_failure(x.outcome)) as failed,
     max(x.finished_at) as last, percentile_cont(0.95) within group (
-      order by greatest(extract(epoch from coalesce(x.started_at, x.claimed_at) - x.fire_at), 0))
+      order by extract(epoch from
+        pgrab_tool.run_waited(x.fire_at, x.created_at, x.claimed_at, x.started_at)))
       filter (where x.attempt = 1) as waited,
     percentile_cont(0.5) within group (order by extract(epoch from x.finished_at - x.started_at)) as seconds
   from (

@@ -2,7 +2,7 @@
 -- Plan: as serve_task_runs.  $1 id, $2 limit.
 select r.attempt, r.outcome, r.node, r.started_at,
   case when r.attempt = 1 then round(extract(epoch from
-    greatest(coalesce(r.started_at, r.claimed_at) - r.fire_at, '0')), 3) end as waited,
+    pgrab_tool.run_waited(r.fire_at, r.created_at, r.claimed_at, r.started_at)), 3) end as waited,
   round(extract(epoch from r.finished_at - r.started_at), 3) as seconds, r.finished_at, r.exit_code,
   w.why as why_late,
   case when r.outcome in ('missed', 'skipped')

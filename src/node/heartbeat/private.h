@@ -91,7 +91,7 @@ void heartbeat_publish(struct heartbeat *h);
 /* A beat at this time reads the others, or an earlier one; while beats fail, the next that succeeds. */
 void heartbeat_want_others(struct heartbeat *h, int64_t at_us);
 /* Each node reads all others, so together they read n * n rows: the more there are, the longer the time
- * between two readings, whoever joins. */
+ * between two readings, however many join. */
 int64_t heartbeat_others_gap(const struct heartbeat *h);
 
 /* Takes in what was heard.  True: heartbeat_ring was called, a beat is wanted at once. */

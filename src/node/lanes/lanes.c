@@ -320,9 +320,9 @@ lane_progress(struct lane *l, const struct look_lane *asked, const struct candid
 		if (i == 0 || c[i - 1].shard != c[i].shard)
 			complete = true;
 		complete = complete && (c[i].chosen || c[i].refused) && !c[i].misfired;
-		if (complete && c[i].overdue_us >= 0)
+		if (complete && c[i].late_us >= 0)
 			l->mark[c[i].shard] = c[i].due_us;
-		due += c[i].overdue_us >= 0;
+		due += c[i].late_us >= 0;
 	}
 	l->backlog = due > 0 && (due >= l->room || due >= asked->wanted);
 }

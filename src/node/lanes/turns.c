@@ -57,7 +57,7 @@ turns_place(struct lane *l, const struct look_lane *asked, struct candidate *c, 
 		t->head_us = t->round_us;
 	for (size_t i = 0; i < n; i++) {
 		t->given_us = t->given_us < t->head_us ? t->head_us : t->given_us + 1;
-		c[i].age_us = c[i].overdue_us + c[i].due_us - t->given_us;
+		c[i].age_us = c[i].late_us + c[i].due_us - t->given_us;
 	}
 	if (asked->wrapped) {
 		t->head_us = t->round_us;
@@ -71,7 +71,7 @@ turns_behind(const struct lane *l, struct candidate *c, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		int64_t before_us = l->turns.given_us + 1 - c[i].due_us;
 
-		c[i].age_us = c[i].overdue_us - (before_us > 0 ? before_us : 0);
+		c[i].age_us = c[i].late_us - (before_us > 0 ? before_us : 0);
 	}
 }
 

@@ -34,7 +34,7 @@ accepts(struct loader *l, const struct candidate *c)
 	    .id = c->id,
 	    .shard = c->shard,
 	    .priority = c->priority,
-	    .overdue_us = c->overdue_us,
+	    .late_us = c->late_us,
 	    .has_require = c->has_require};
 
 	return strategy_accept(l->strategy, &l->cluster->view, &t);
@@ -47,11 +47,11 @@ until_room(const struct loader *l, const struct candidate *c, const struct room 
 {
 	size_t crew = lanes_crew(&l->lanes, c->lane);
 	struct need left = {.slots = room->ready[crew], .memory = room->memory};
-	int64_t late_us = LARGE_LATE_US - c->overdue_us;
+	int64_t late_us = LARGE_LATE_US - c->late_us;
 	int64_t rest_us = atomic_load(&l->node->rests_until_us[crew]) - clock_mono_us();
 
-	if (c->overdue_us < 0)
-		return -c->overdue_us;
+	if (c->late_us < 0)
+		return -c->late_us;
 	if (need_fits(&c->need, &left))
 		return 0;
 	if (c->need.slots > atomic_load(&l->node->slots[crew]) || room->large[crew] <= 0)
@@ -68,8 +68,8 @@ passes_by(const struct loader *l, const struct candidate *c, const struct room *
 {
 	int64_t before = room->before[lanes_crew(&l->lanes, c->lane)];
 
-	return before != INT64_MAX && c->overdue_us >= 0 &&
-	       rank_us(l->looked_us - c->overdue_us, c->band) >= before;
+	return before != INT64_MAX && c->late_us >= 0 &&
+	       rank_us(l->looked_us - c->late_us, c->band) >= before;
 }
 
 static int64_t
@@ -94,7 +94,7 @@ loader_put_off(struct loader *l, struct candidate *c, size_t n, const struct roo
 	for (size_t i = 0; i < n; i++) {
 		int64_t later_us = lanes_late_us(&l->lanes, c[i].lane, -l->node->set->lookahead_us);
 
-		later_us -= c[i].overdue_us;
+		later_us -= c[i].late_us;
 		c[i].need = lanes_need(&l->lanes, c[i].lane);
 		c[i].refused = later_us > 0;
 		if (!c[i].refused)
@@ -111,7 +111,7 @@ set_ages(struct loader *l, enum lanes_part part, struct candidate *c, size_t n)
 	size_t at = 0;
 
 	for (size_t i = 0; i < n; i++)
-		c[i].age_us = c[i].overdue_us;
+		c[i].age_us = c[i].late_us;
 	for (size_t from = 0, to; from < n; from = to) {
 		for (to = from; to < n && c[to].lane == c[from].lane;)
 			to++;
@@ -139,7 +139,7 @@ loader_choose(struct loader *l, enum lanes_part part, struct candidate *c, size_
 	qsort(rank, n, sizeof *rank, by_rank);
 	for (size_t i = 0; i < n; i++) {
 		size_t crew = lanes_crew(&l->lanes, rank[i]->lane);
-		int64_t *left = rank[i]->overdue_us >= 0 ? &room.ready[crew] : &room.timed;
+		int64_t *left = rank[i]->late_us >= 0 ? &room.ready[crew] : &room.timed;
 		bool small = need_is_small(&rank[i]->need);
 
 		if ((small && *left <= 0) || rank[i]->refused || rank[i]->held || hold(l, rank[i], &room) > 0)
@@ -177,7 +177,7 @@ lane_left_behind(const struct look_query *q, const struct candidate *c, size_t n
 	if ((int64_t)n >= asked->wanted || asked->turns) /* turns end when a look without them has */
 		return true;
 	for (size_t i = 0; i < n; i++) {
-		bool due = c[i].overdue_us >= 0;
+		bool due = c[i].late_us >= 0;
 
 		of_shard = i > 0 && c[i].shard == c[i - 1].shard ? of_shard + 1 : 1;
 		if (of_shard >= asked->slice ? due || c[i].chosen : due && !c[i].chosen && !c[i].refused)
@@ -218,7 +218,7 @@ loader_for_workers(const struct loader *l, const struct candidate *c, size_t n)
 	int64_t found = 0;
 
 	for (size_t i = 0; i < n; i++)
-		found += c[i].overdue_us >= 0 && lanes_crew(&l->lanes, c[i].lane) == 0;
+		found += c[i].late_us >= 0 && lanes_crew(&l->lanes, c[i].lane) == 0;
 	return found;
 }
 

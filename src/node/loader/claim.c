@@ -118,7 +118,7 @@ last_due(const struct candidate *c, size_t n)
 	int64_t last = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (c[i].overdue_us >= 0 && c[i].due_us > last)
+		if (c[i].late_us >= 0 && c[i].due_us > last)
 			last = c[i].due_us;
 	}
 	return last;
@@ -190,8 +190,8 @@ set_needs(
 
 		r->need = c != NULL ? c->need : r->need;
 		r->due_mono_us = r->due_us - ahead_us;
-		if (c != NULL && c->overdue_us >= 0)
-			r->due_mono_us -= c->age_us - c->overdue_us;
+		if (c != NULL && c->late_us >= 0)
+			r->due_mono_us -= c->age_us - c->late_us;
 		if (r->due_mono_us > latest_us)
 			r->due_mono_us = latest_us;
 	}

@@ -47,7 +47,7 @@ loader_expect_echoes(struct loader *l)
 	l->echo_us = clock_mono_us() + ECHO_US;
 }
 
-/* Whoever looks again soon by itself wants no bell. */
+/* A loader that looks again soon by itself wants no bell. */
 static void
 set_hungry(struct loader *l, bool hungry)
 {

@@ -6,7 +6,7 @@
  * begins at the beginning, and so does one in every `poll`: rows that were committed late, or handed back,
  * have an older due time than the mark.
  *
- * Steal.  What is overdue by steal_after in shards of others is claimed too, but only when nothing is left to
+ * Steal.  What is late by steal_after in shards of others is claimed too, but only when nothing is left to
  * do in our own: once per poll, and on from there while there is more and we win some of it.  Among many
  * nodes each look reads another part of their shards (lanes/shards.c).  A node with nothing to do sleeps for
  * longer than a poll, so it notes what they have planned, and wakes up if the owner may have left it.
@@ -62,7 +62,7 @@ ask(struct loader *l, enum lanes_part part, bool marks, struct candidate **c, si
 	rc = l->store->look(l->db, q, c, found, err);
 	l->looked_us = clock_mono_us();
 	if (rc == RC_OK && *found > 0)
-		l->ahead_us = (*c)->due_us + (*c)->overdue_us - l->looked_us;
+		l->ahead_us = (*c)->due_us + (*c)->late_us - l->looked_us;
 	if (rc == RC_OK && *found > 0)
 		loader_note_clock(l);
 	return rc;
@@ -88,7 +88,7 @@ until_first(const struct loader *l, const struct candidate *c, size_t n)
 		int64_t late_us = lanes_late_us(&l->lanes, c[i].lane, -set->lookahead_us);
 		int64_t until_us = own || late_us > set->steal_after_us ? late_us : set->steal_after_us;
 
-		until_us -= c[i].overdue_us;
+		until_us -= c[i].late_us;
 		if (until_us < first_us)
 			first_us = until_us;
 	}

@@ -207,7 +207,7 @@ meet_superuser(struct owners *o, const struct settings *set, struct err *err)
 {
 	if (!set->allow_superuser)
 		return err_set(err, RC_BAD,
-		    "the role %s is a superuser, and whoever may insert a task would be one too: let the "
+		    "the role %s is a superuser, and anyone who may insert a task would be one too: let the "
 		    "node log in as another role, one that owns the schema or was granted pgrab_node (or say "
 		    "allow_superuser = yes)",
 		    o->role);

@@ -1,4 +1,4 @@
-/* The worker pool: each worker carries out one run at a time, by the executor of its kind. */
+/* The workers: each carries out one run at a time, by the executor of its kind. */
 #pragma once
 
 #include <stdbool.h>

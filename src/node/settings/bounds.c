@@ -26,8 +26,8 @@ check_root(const struct settings *s, const struct bounds_list *l, struct err *er
 	if (!bounds_all_root(l) || !(names_kind(allow, "shell") || names_kind(allow, "exec")))
 		return RC_OK;
 	return err_set(err, RC_BAD,
-	    "this node is root and allows shell or exec: whoever may insert a task would be root here. Name "
-	    "the user that tasks run as (run_as = USER), or say allow_root = yes");
+	    "this node is root and allows shell or exec: anyone who may insert a task would be root here. "
+	    "Name the user that tasks run as (run_as = USER), or say allow_root = yes");
 }
 
 enum rc
