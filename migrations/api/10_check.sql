@@ -447,8 +447,7 @@ begin
     perform pgrab_internal.refuse('limit_key', p_key,
       'With * at its end it is a pattern for limits. A task names one key that the pattern matches.');
   elsif p_key is not null
-      and (l.key is null or p_key like 'quota:%'
-        or l.owner <> p_owner and not pgrab_internal.may_operate(l.owner)) then
+      and (l.key is null or p_key like 'quota:%' or not pgrab_internal.is_for(l.owner, p_owner)) then
     perform pgrab_internal.refuse('limit_key', p_key,
       format('There is no such limit. Make it first: '
         'insert into pgrab.limit (key, max_running) values (%L, 5).', p_key));
@@ -462,7 +461,7 @@ language plpgsql as $$
 begin
   if p_calendar is not null and not exists (
     select from pgrab.calendar c
-    where c.name = p_calendar and (c.owner = p_owner or pgrab_internal.may_operate(c.owner))) then
+    where c.name = p_calendar and pgrab_internal.is_for(c.owner, p_owner)) then
     perform pgrab_internal.refuse('calendar', p_calendar,
       format('There is no such calendar. Make it first: insert into pgrab.calendar (name) values (%L), or '
         'pgrab import ics.', p_calendar));

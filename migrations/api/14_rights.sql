@@ -37,6 +37,12 @@ end;
 comment on function pgrab_internal.may_operate is
   'May this role act on everyone''s tasks? Always, where one role does everything.';
 
+create or replace function pgrab_internal.is_for(p_owner text, p_task_owner text) returns boolean
+language sql stable
+return p_owner = p_task_owner or pgrab_internal.may_operate(p_owner);
+comment on function pgrab_internal.is_for is
+  'Is a limit or a calendar of one role for the tasks of another? Those of operators are for everyone''s.';
+
 -- The role that owns pgrab could give itself any right.
 create or replace function pgrab_internal.may_kind(p_owner text, p_kind text) returns boolean
 language sql stable

@@ -187,6 +187,7 @@ comment on function pgrab_internal.wake is
   'Makes tasks due that waited in line, now or at these times. The caller has locked them.';
 
 -- A limit that was deleted and made again by somebody else is not for the tasks that named it before.
+-- The rule of is_for(), asked of the limit's owner once.
 create or replace function pgrab_internal.limit_strangers(l pgrab_internal.limit, p_ids bigint[])
 returns bigint[]
 language plpgsql as $$

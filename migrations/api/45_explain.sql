@@ -321,6 +321,7 @@ language sql stable
 begin atomic
   select 'limit', v.verdict,
     case when l.key is null then format('Limit %s no longer exists, so it does not count.', t.limit_key)
+      when not f.its then format('Limit %s is for tasks of %s, so it does not count.', l.key, l.owner)
       when l.max_running = 0 then format('%s lets nothing run: update pgrab.limit set max_running = 1 '
         'where key = %L.', l.key, l.key)
       when b.until is not null then format('%s %s. %s', l.key,
@@ -341,6 +342,7 @@ begin atomic
       when 'waits' then case when b.until is null then format('waits for a place under limit %s', l.key)
         else format('limit %s %s', l.key, pgrab_internal.limit_after(x)) end end
   from (select) one left join lateral pgrab_internal.limit_of(t.limit_key) l on true
+    cross join lateral (select pgrab_internal.is_for(l.owner, t.owner) as its) f
     left join lateral pgrab_internal.limit_latest(l.key) x on true
     cross join lateral pgrab_internal.limit_broken(l, x) b(until)
     cross join lateral (select count(*) filter (where x.started and not x.over) as running
@@ -364,7 +366,7 @@ begin atomic
       where l.per_second is not null and (p_all or t.line is null)
         and r.first > clock_timestamp() + interval '10 ms') s on true
     cross join lateral (
-      select case when l.key is null or p.kept then 'ok' when l.max_running = 0 then 'blocked'
+      select case when l.key is null or not f.its or p.kept then 'ok' when l.max_running = 0 then 'blocked'
         when (t.due_at is not null or t.line <> t.limit_key) and w.before = 0
           and u.running < coalesce(pgrab_internal.limit_most(l, x), u.running + 1)
           and s.next is null then 'ok'

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the API's table of routes and its description from routes.json: routes.py ROUTES.json OUT.c OUT.json
+"""Makes the API's table of routes and its description from routes.json: routes.py ROUTES.json SCHEMA.sql OUT.c OUT.json
 
 A route: the path ({x}: a part as it is, {x:id}: a task's id, {x:one}: an array of it), the text of src/db/sql that answers, what
 that answers (X: an object, X[]: an array, page of X: an array with a cursor, json X: JSON that the text makes itself), and its
 parameters in the order of the text's: the path's, then those of the query or the body, then the header traceparent (traced).  In the query: x may be left out, x! may
 not, x=d has the default d, x=d..m is a whole number up to m, x@ is a time or how long ago.
-A schema: members with their types; ? may be null, ~ may be left out.
+A schema: members with their types; ? may be null, ~ may be left out.  Of SCHEMA.sql, the table of tasks and its comments: what a
+Definition may have.
 """
 import json
 import pathlib
@@ -15,6 +16,8 @@ import sys
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 TYPES = {"int": "integer", "num": "number", "str": "string", "bool": "boolean", "object": "object", "array": "array"}
 PARTS = {"": "API_PART", "id": "API_ID", "one": "API_ONE"}
+COLUMNS = {"boolean": "boolean", "smallint": "integer", "integer": "integer", "bigint": "integer", "text": "string", "interval": "string",
+           "timestamptz": "string", "jsonb": "object"}
 
 
 class Query:
@@ -103,6 +106,15 @@ def schema_of(members):
     return {"type": "object", "properties": kinds, **({"required": required} if required else {})}
 
 
+def definition(schema):
+    """The columns of pgrab.task that users write: their comments do not begin with System."""
+    types = dict(re.findall(r"^  (\w+) +(\w+)", re.search(r"create table pgrab\.task \((.*?)\n\)", schema, re.S)[1], re.M))
+    says = {name: "".join(re.findall(r"'((?:[^']|'')*)'", text)).replace("''", "'")
+            for name, text in re.findall(r"comment on column pgrab\.task\.(\w+) is((?:\s*'(?:[^']|'')*')+);", schema)}
+    return {name: {"type": [COLUMNS[types[name]], "null"], "description": text} for name, text in says.items()
+            if not text.startswith("System:") and name not in ("id", "owner")}
+
+
 TRACEPARENT = {"name": "traceparent", "in": "header", "required": False, "schema": {"type": "string"},
                "description": "The trace (W3C) that its runs belong to, unless it has a schedule."}
 PROBLEM = content("What went wrong, and what to do about it.", "application/problem+json", kind_of("Problem"))
@@ -118,7 +130,7 @@ DATABASES = {
                   "404": content("There is only one.", "application/problem+json", kind_of("Problem")), "default": PROBLEM}}
 
 
-def document(source):
+def document(source, columns):
     paths = {}
     for route in map(Route, source["routes"]):
         paths.setdefault(route.path, {})[route.method.lower()] = route.operation(source["parameters"])
@@ -133,7 +145,8 @@ def document(source):
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
                                           "description": "A token of pgrab.token, where `auth = token`."}},
-            "schemas": {name: schema_of(members) for name, members in source["schemas"].items()}}}
+            "schemas": {name: schema_of(members) for name, members in source["schemas"].items()}
+            | {"Definition": source["schemas"]["Definition"] | {"properties": columns}}}}
 
 
 def table(source):
@@ -150,10 +163,10 @@ def table(source):
 
 
 def main():
-    source, out_c, out_json = map(pathlib.Path, sys.argv[1:])
+    source, schema, out_c, out_json = map(pathlib.Path, sys.argv[1:])
     source = json.loads(source.read_text())
     out_c.write_text(table(source))
-    out_json.write_text(json.dumps(document(source), indent=1) + "\n")
+    out_json.write_text(json.dumps(document(source, definition(schema.read_text())), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -52,6 +52,12 @@ def test_the_page_lists_what_is_in_the_schema(db):
     assert listed(relations) == sorted(made)
 
 
+def test_the_page_lists_the_columns_that_users_write(db):
+    page = (HERE.parents[1] / "docs/sql.md").read_text(encoding="utf-8")
+    rows = page[page.index("| column | default | |"):page.index("Null means the default")].splitlines()
+    assert sorted(re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in rows if row.startswith("|")))) == sorted(db.one("select pgrab_internal.written()"))
+
+
 def test_the_tests_of_the_schema_are_named_as_what_they_test():
     """15_upkeep.sql tests what migrations/api/15_upkeep.sql makes, and so does 15_upkeep_keep.sql."""
     made = {path.stem for path in (HERE.parents[1] / "migrations/api").glob("*.sql")}

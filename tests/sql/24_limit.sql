@@ -1,7 +1,7 @@
 -- Limits: who keeps a place, and who stands in line.  What real nodes make of it: test_limits.py.
 begin;
 \ir limit.inc
-select plan(53);
+select plan(55);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------- one at a time
@@ -183,6 +183,16 @@ update pgrab.task set owner = 'limit_bob' where id = :three;
 delete from pgrab.limit where key = 'api';
 insert into pgrab.limit (key, max_running, owner) values ('api', 1, 'limit_bob');
 update pgrab.limit set owner = 'limit_bob' where key = 'api';
+update pgrab.limit set max_running = 0 where key = 'api';
+select is((select string_agg(g.verdict || ': ' || g.detail || coalesce(' ' || g.why, ''), ' | ')
+    from pgrab.task t cross join lateral pgrab_internal.gates(row(t.*)::pgrab_internal.task, true) g
+    where t.id = :two and g.gate = 'limit'),
+  'ok: Limit api is for tasks of limit_bob, so it does not count.', 'a limit that is now another''s is none');
+select is((select g.verdict || ': ' || g.why
+    from pgrab.task t cross join lateral pgrab_internal.gates(row(t.*)::pgrab_internal.task, true) g
+    where t.id = :three and g.gate = 'limit'), 'blocked: limit api lets nothing run (max_running 0)',
+  'but to those of its owner');
+update pgrab.limit set max_running = 1 where key = 'api';
 select is(pg_temp.starts(:one), true, 'who named a limit that is now another''s is not limited by it');
 select is(pg_temp.starts(:two), true, 'nor waits for it');
 select is(pg_temp.starts(:three), true, 'and takes no place of its owner''s tasks');

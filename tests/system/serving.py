@@ -16,7 +16,8 @@ from cluster import ROOT, clean_env, pgrab_bin, wait_until
 sys.path.append(str(ROOT / "src/serve"))
 import routes  # noqa: E402
 
-DOC = routes.document(json.loads((ROOT / "src/serve/routes.json").read_text()))
+DOC = routes.document(json.loads((ROOT / "src/serve/routes.json").read_text()),
+                      routes.definition((ROOT / "migrations/0001_schema.sql").read_text()))
 Answer = namedtuple("Answer", "status headers text")
 
 
