@@ -104,7 +104,7 @@ def watched(args, db, nodes, inserts):
     wait_until(lambda: not db.one("select exists (select from pgrab.task)"), max(60, args.nodes), "the last tasks to end", 0.1)
     wait_until(lambda: claims(db)[0] >= inserts.done, 10, "the beats to tell", 0.1)
     late = [row[0] for row in db.query("select (extract(epoch from started_at - fire_at) * 1000)::float8 from pgrab.run "
-                                       "where fire_at between %s and %s::timestamptz + %s * interval '1 s'", since, since, seconds)]
+                                       "where started_at is not null and fire_at between %s and %s::timestamptz + %s * interval '1 s'", since, since, seconds)]
     now_attempted, now_lost = claims(db)
     share = seconds * len(nodes)
     return {"server_us": server_us / tasks, "insert_us": insert_us / tasks, "node_us": meter.client_cpu * 1e6 / tasks,
