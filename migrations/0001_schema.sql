@@ -78,7 +78,7 @@ create table pgrab.task (
   created_at       timestamptz not null default current_timestamp,
   max_attempts     integer     not null default 3,
   misfire_limit    integer     not null default 100,
-  -- written by the system: by a claim from version to status; of these only due_at is indexed
+  -- written by the system: by a claim from version to status; of these due_at and fire_at are indexed
   due_at           timestamptz default now() + interval '1 us',
   fire_at          timestamptz default now() + interval '1 us',
   updated_at       timestamptz not null default current_timestamp,

@@ -193,9 +193,10 @@ create or replace function pgrab_tool.run_waited(p_fire_at timestamptz, p_create
   p_claimed_at timestamptz, p_started_at timestamptz)
 returns interval
 language sql immutable parallel safe
-return greatest('0', coalesce(p_started_at, p_claimed_at) - greatest(p_fire_at, p_created_at));
+return case when coalesce(p_started_at, p_claimed_at) is not null
+  then greatest('0', coalesce(p_started_at, p_claimed_at) - greatest(p_fire_at, p_created_at)) end;
 comment on function pgrab_tool.run_waited is
-  'How long after its planned time, or after its INSERT if that was later, a run started.';
+  'How long after its planned time, or after its INSERT if that was later, a run started. Null: it did not.';
 
 create or replace view pgrab.history as
 select r.task_id, coalesce(r.name, r.key) as name, r.kind, r.attempt, r.outcome, r.node, r.finished_at,

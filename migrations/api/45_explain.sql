@@ -321,7 +321,7 @@ language sql stable
 begin atomic
   select 'limit', v.verdict,
     case when l.key is null then format('Limit %s no longer exists, so it does not count.', t.limit_key)
-      when not f.its then format('Limit %s is for tasks of %s, so it does not count.', l.key, l.owner)
+      when not f.its then format('Limit %s is not for tasks of %s, so it does not count.', l.key, t.owner)
       when l.max_running = 0 then format('%s lets nothing run: update pgrab.limit set max_running = 1 '
         'where key = %L.', l.key, l.key)
       when b.until is not null then format('%s %s. %s', l.key,
@@ -342,7 +342,8 @@ begin atomic
       when 'waits' then case when b.until is null then format('waits for a place under limit %s', l.key)
         else format('limit %s %s', l.key, pgrab_internal.limit_after(x)) end end
   from (select) one left join lateral pgrab_internal.limit_of(t.limit_key) l on true
-    cross join lateral (select pgrab_internal.is_for(l.owner, t.owner) as its) f
+    cross join lateral ( -- who is in line stays there until a place is free, whose ever the limit is then
+      select coalesce(t.line = t.limit_key, false) or pgrab_internal.is_for(l.owner, t.owner) as its) f
     left join lateral pgrab_internal.limit_latest(l.key) x on true
     cross join lateral pgrab_internal.limit_broken(l, x) b(until)
     cross join lateral (select count(*) filter (where x.started and not x.over) as running
@@ -706,8 +707,8 @@ language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 declare
   c_planned constant boolean := t.status in ('scheduled', 'claimed', 'parked');
   c_asks constant boolean := pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation);
-  c_limited constant boolean := t.limit_key is not null or t.line is not null or c_planned
-    and exists (select from pgrab.quota q where q.max_running is not null);
+  c_limited constant boolean := t.limit_key is not null or t.line is not null
+    or c_planned and pgrab_internal.quota_limits(t.owner, t.share_key);
   g pgrab_internal.gate[];
 begin
   return query select * from pgrab_internal.explain_answer(t);

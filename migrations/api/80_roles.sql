@@ -305,8 +305,9 @@ declare
 begin
   grant usage on schema pgrab_internal to pgrab_node;
   grant select on pgrab_internal.run_key to pgrab_node;
-  grant execute on function pgrab.shard(bigint), pgrab_tool.lane_of(pgrab_internal.task)
-    to pgrab_node;
+  grant execute on function pgrab.shard(bigint), pgrab_tool.lane_of(pgrab_internal.task),
+    pgrab_tool.run_is_failure(text),
+    pgrab_tool.run_waited(timestamptz, timestamptz, timestamptz, timestamptz) to pgrab_node;
   for r in
     select p.oid::regprocedure as name from pg_proc p
     where p.pronamespace = 'pgrab_internal'::regnamespace

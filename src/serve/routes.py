@@ -130,6 +130,10 @@ DATABASES = {
                   "404": content("There is only one.", "application/problem+json", kind_of("Problem")), "default": PROBLEM}}
 
 
+def with_columns(schema, columns):
+    return schema | {"properties": columns | schema["properties"]}
+
+
 def document(source, columns):
     paths = {}
     for route in map(Route, source["routes"]):
@@ -146,7 +150,7 @@ def document(source, columns):
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
                                           "description": "A token of pgrab.token, where `auth = token`."}},
             "schemas": {name: schema_of(members) for name, members in source["schemas"].items()}
-            | {"Definition": source["schemas"]["Definition"] | {"properties": columns}}}}
+            | {"Definition": with_columns(source["schemas"]["Definition"], columns)}}}
 
 
 def table(source):

@@ -1,7 +1,7 @@
 -- Limits: who keeps a place, and who stands in line.  What real nodes make of it: test_limits.py.
 begin;
 \ir limit.inc
-select plan(55);
+select plan(56);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------- one at a time
@@ -187,7 +187,8 @@ update pgrab.limit set max_running = 0 where key = 'api';
 select is((select string_agg(g.verdict || ': ' || g.detail || coalesce(' ' || g.why, ''), ' | ')
     from pgrab.task t cross join lateral pgrab_internal.gates(row(t.*)::pgrab_internal.task, true) g
     where t.id = :two and g.gate = 'limit'),
-  'ok: Limit api is for tasks of limit_bob, so it does not count.', 'a limit that is now another''s is none');
+  'ok: Limit api is not for tasks of limit_alice, so it does not count.',
+  'a limit that is now another''s is none');
 select is((select g.verdict || ': ' || g.why
     from pgrab.task t cross join lateral pgrab_internal.gates(row(t.*)::pgrab_internal.task, true) g
     where t.id = :three and g.gate = 'limit'), 'blocked: limit api lets nothing run (max_running 0)',
@@ -208,6 +209,10 @@ select is(array[pg_temp.starts(:one), pg_temp.starts(:two), pg_temp.starts(:thre
 update pgrab.task set owner = 'limit_alice' where id in (:one, :two, :three);
 update pgrab.task set owner = 'limit_bob' where id = :four;
 update pgrab.limit set owner = 'limit_bob' where key = 'line';
+select is((select g.verdict || ': ' || g.why
+    from pgrab.task t cross join lateral pgrab_internal.gates(row(t.*)::pgrab_internal.task, true) g
+    where t.id = :two and g.gate = 'limit'), 'waits: waits for a place under limit line',
+  'who is in line waits until a run ends');
 select pg_temp.ends(:one, pg_temp.version(:one));
 select is(array[pg_temp.due(:two), pg_temp.due(:three), pg_temp.due(:four)], '{t,t,t}',
   'strangers in line are let go, and the next of its own is due');

@@ -537,8 +537,12 @@ def test_lists_say_the_kind_the_start_and_the_wait(db, nodes):
     task = db.add(kind="shell", command="exit 3", max_attempts=1, run_at="2026-01-01 03:00Z")
     nodes.start(allow="shell")
     db.wait_run(task)
+    waited = lambda: [round(float(row), 1) for row in db.one("select array_agg(waited) from pgrab.history")]
     run, = as_json(db, "runs")
-    assert run["kind"] == "shell" and run["started_at"] <= run["finished_at"] and run["waited"] > 3600
+    assert run["kind"] == "shell" and run["started_at"] <= run["finished_at"]
+    assert run["waited"] < 60 and [run["waited"]] == waited()  # since its INSERT
+    db.query("update pgrab.run set created_at = fire_at")
+    assert [run["waited"] for run in as_json(db, "runs")] == waited() and waited()[0] > 3600
     for args, n in ((["--started-since", "1h"], 1), (["--started-until", "1h"], 0), (["--started-since", run["started_at"], "--started-until", "2100-01-01"], 1)):
         assert len(as_json(db, "runs", *args)) == n
     assert f"shell ({task}) is parked" in pgrab(db, "status")

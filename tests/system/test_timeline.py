@@ -134,7 +134,7 @@ def test_what_runs_now_is_on_it_and_bad_questions_are_refused(db, nodes, serving
 
 
 def test_numbers_over_time_are_drawn(db, nodes, serving):
-    db.query(RUN + """select n, 1, 1, 1, 'n1', at - interval '3 s', at, at, at + interval '0.1 s', at, 1,
+    db.query(RUN + """select n, 1, 1, 1, 'n1', at - interval '3 s', at, at, at + interval '0.1 s', at - interval '3 s', 1,
       case when n % 10 = 0 then 'failed' else 'succeeded' end, 'noop', current_user, 'x'
       from (select n, now() - n * interval '100 ms' as at from generate_series(0, 36000) n) g""")
     serve = serving()
