@@ -342,7 +342,7 @@ begin atomic
       when 'waits' then case when b.until is null then format('waits for a place under limit %s', l.key)
         else format('limit %s %s', l.key, pgrab_internal.limit_after(x)) end end
   from (select) one left join lateral pgrab_internal.limit_of(t.limit_key) l on true
-    cross join lateral ( -- who is in line stays there until a place is free, whose ever the limit is then
+    cross join lateral ( -- who is in line stays there until a place is free, whosever the limit is by then
       select coalesce(t.line = t.limit_key, false) or pgrab_internal.is_for(l.owner, t.owner) as its) f
     left join lateral pgrab_internal.limit_latest(l.key) x on true
     cross join lateral pgrab_internal.limit_broken(l, x) b(until)

@@ -40,7 +40,7 @@ begin atomic
           from (
             select * from pgrab.run x where x.outcome <> 'succeeded' and x.finished_at > a.told_at
             order by x.finished_at desc limit 10000) z
-          where (pgrab_tool.run_is_failure(z.outcome) or z.outcome = 'missed')
+          where pgrab_tool.run_is_failure(z.outcome) or z.outcome = 'missed'
           union all
           select e.what, e.task_id, e.task, null, e.owner, null, e.at, e.detail ->> 'why'
           from (select * from pgrab.event x where x.at > a.told_at order by x.at desc limit 10000) e

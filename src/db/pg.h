@@ -165,6 +165,6 @@ void pgarray_int(struct pgarray *a, int64_t v);
 void pgarray_text(struct pgarray *a, const char *s); /* NULL adds a null */
 void pgarray_null(struct pgarray *a);
 const char *pgarray_str(struct pgarray *a); /* closes it; valid until the next change */
-/* The same, but NULL if nothing but nulls is in it: the same for an unnest() beside an array that has all. */
+/* The same, but NULL when all are null: an unnest() of several arrays fills up the shorter ones. */
 const char *pgarray_sparse(struct pgarray *a);
 #define AUTO_ARRAY AUTO(pgarray_fini)
