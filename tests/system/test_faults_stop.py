@@ -55,6 +55,7 @@ static void *begin(const void *internal, char *err, size_t size) { return &begin
 static void end(void *self) {}
 static void run(void *self, const struct pgrab_run *r, const struct pgrab_host *host, struct pgrab_result *result)
 {
+	host->log(host->ctx, "begun");
 	for (;;)
 		pause();
 }
@@ -76,7 +77,7 @@ def deaf(tmp_path):
 def start_deaf(db, nodes, library, **options):
     node = nodes.start("n1", executors=library, allow="noop,deaf", **options)
     task = db.add(kind="deaf", command="")
-    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    node.wait_log('text="begun"')  # the row says running before the node has heard that it may begin
     return node, task
 
 
