@@ -15,7 +15,7 @@ from contenders import KINDS
 from process import Failed
 from report import machine, print_machine, print_table
 from targets import BOUNDS, verdict
-from workloads import WORKLOADS, Sizes
+from workloads import WORKLOADS, LeftOut, Sizes
 
 BRIEF_SCALE = 0.4  # five rounds in less than half an hour
 
@@ -106,6 +106,9 @@ def play_all(arena, args, progress, workloads, about):
     for workload in workloads:
         try:
             results = measured(workload, arena, args, progress)
+        except LeftOut as e:
+            progress.note(f"bench: {workload.name} is left out: {e}")
+            continue
         except (Failed, AssertionError) as e:
             progress.note(f"bench: {workload.name}: {e}")
             failed.append(workload.name)

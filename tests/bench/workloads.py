@@ -31,6 +31,10 @@ class Sizes:
         return least if self.tiny else base
 
 
+class LeftOut(Exception):
+    """The server cannot do what the workload is about."""
+
+
 def simple(function, base, least=50, same=False, **options):
     """The same round for every contender."""
     @contextlib.contextmanager
@@ -57,6 +61,9 @@ def with_args(base, count):
 
 @contextlib.contextmanager
 def compressed(arena, sizes, who):
+    if not arena.server.one("select 'lz4' = any (enumvals) from pg_settings where name = 'wal_compression'"):
+        raise LeftOut("this server was built without lz4")
+
     def side(contender):
         arena.server.set("wal_compression", "lz4")
         try:
