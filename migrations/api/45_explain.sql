@@ -417,19 +417,38 @@ begin atomic
 end;
 comment on function pgrab_internal.explain_quota is 'The gates of its quotas.';
 
+-- What able() asks of a node, and its reasons.  suits: it is up and made for it; can: and has the room.
+create or replace function pgrab_internal.fit(
+  t pgrab_internal.task, n pgrab.node, out up boolean, out login boolean, out runs boolean,
+  out labels boolean, out priority boolean, out suits boolean, out can boolean, out running bigint,
+  out slots bigint, out small text, out full text)
+language sql stable
+begin atomic
+  select f.up, f.login, f.runs, f.labels, f.priority, s.suits,
+    s.suits and f.priority and w.small is null, w.running, w.slots, w.small, w.full
+  from pgrab_tool.room_for(n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w
+    cross join lateral (
+      select n.state = 'up' and n.live as up, n.labels @> t.require as labels,
+        t.kind <> 'sql' or t.owner = any (n.owners) as login,
+        pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs,
+        t.priority >= coalesce(n.min_priority, t.priority) as priority) f
+    cross join lateral (select f.up and f.runs and f.labels as suits) s;
+end;
+comment on function pgrab_internal.fit is 'Can this node run the task, and if not, what is in the way?';
+
 create or replace function pgrab_internal.explain_node(t pgrab_internal.task, n pgrab.node)
 returns pgrab_internal.gate
 language sql stable
 begin atomic
   select 'node ' || n.name,
     case when not (f.runs and f.labels and f.priority) or f.small is not null
-        or not f.live and n.state <> 'draining' then 'blocked'
-      when n.state = 'draining' then case when f.asked is not null then 'blocked' else 'waits' end
+        or not n.live and n.state <> 'draining' then 'blocked'
+      when n.state = 'draining' then case when d.asked_by is not null then 'blocked' else 'waits' end
       when n.ill or f.full is not null then 'waits' else 'ok' end,
     case when n.state = 'down' then 'It is down.'
-      when not f.live then format('It has been silent for %s.',
+      when not n.live then format('It has been silent for %s.',
         date_trunc('second', statement_timestamp() - n.heartbeat_at))
-      when not f.kind then format('It does not run kind %s (its allow: %s).', t.kind,
+      when not t.kind = any (n.kinds) then format('It does not run kind %s (its allow: %s).', t.kind,
         array_to_string(n.kinds, ', '))
       when not f.login then format('It has no connection for owner %s (it has one for %s).', t.owner,
         array_to_string(n.owners, ', '))
@@ -439,21 +458,14 @@ begin atomic
       when not f.priority then format('It takes only tasks of priority %s and above (its min_priority).',
         n.min_priority)
       when f.small is not null then f.small || '.'
-      when f.asked is not null then format('Draining, by order of %s; select pgrab.undrain(%L) ends that.',
-        f.asked, n.name)
+      when d.asked_by is not null then format(
+        'Draining, by order of %s; select pgrab.undrain(%L) ends that.', d.asked_by, n.name)
       when n.state = 'draining' then 'It is stopping.'
       when n.ill then 'It cannot record runs now, so it takes no tasks: see its log.'
       when f.slots = 0 then 'No process that handles it is up.'
       when f.full is not null then f.full || '.'
       else format('Free: %s of %s in use.', f.running, f.slots) end, null
-  from (
-    select n.live, t.kind = any (n.kinds) as kind, n.labels @> t.require as labels,
-      t.priority >= coalesce(n.min_priority, t.priority) as priority,
-      t.kind <> 'sql' or t.owner = any (n.owners) as login,
-      pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs,
-      w.running, w.slots, w.small, w.full,
-      (select d.asked_by from pgrab.drained d where d.node_id = n.id) as asked
-    from pgrab_tool.room_for(n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w) f;
+  from pgrab_internal.fit(t, n) f left join pgrab.drained d on d.node_id = n.id;
 end;
 comment on function pgrab_internal.explain_node is 'Can this node run the task, and if not, why?';
 
@@ -509,24 +521,16 @@ begin atomic
       count(*) filter (where f.up and t.kind = any (n.kinds)) as up_kind,
       count(*) filter (where f.up and f.login) as up_login,
       count(*) filter (where f.up and f.runs) as up_runs,
-      count(*) filter (where f.up and f.labels) as up_labels, count(*) filter (where f.low) as low,
-      min(n.min_priority) filter (where f.low) as reserved,
-      string_agg(format('%s: %s', n.name, f.too_small), '; ' order by n.name)
-        filter (where f.too_small is not null) as small,
-      count(*) filter (where f.fits) as fit, count(*) filter (where f.fits and not n.ill) as well,
-      string_agg(n.name, ', ' order by n.name) filter (where f.fits) as names,
-      sum(f.slots) filter (where f.fits) as slots,
-      count(*) filter (where f.fits and f.full is null) as free
-    from pgrab.node n
-      cross join lateral (
-        select n.state = 'up' as up, n.labels @> t.require as labels,
-          t.kind <> 'sql' or t.owner = any (n.owners) as login,
-          pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner) as runs, w.*
-        from pgrab_tool.room_for(n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w) x
-      cross join lateral (
-        select x.*, y.fits and t.priority < n.min_priority is not true and x.small is null as fits,
-          y.fits and t.priority < n.min_priority as low, case when y.fits then x.small end as too_small
-        from (select x.up and x.runs and x.labels as fits) y) f
+      count(*) filter (where f.up and f.labels) as up_labels,
+      count(*) filter (where f.suits and not f.priority) as low,
+      min(n.min_priority) filter (where f.suits and not f.priority) as reserved,
+      string_agg(format('%s: %s', n.name, f.small), '; ' order by n.name)
+        filter (where f.suits and f.small is not null) as small,
+      count(*) filter (where f.can) as fit, count(*) filter (where f.can and not n.ill) as well,
+      string_agg(n.name, ', ' order by n.name) filter (where f.can) as names,
+      sum(f.slots) filter (where f.can) as slots,
+      count(*) filter (where f.can and f.full is null) as free
+    from pgrab.node n cross join lateral pgrab_internal.fit(t, n) f
     where n.live) c
     cross join lateral (
       select string_agg(n.name, ', ' order by n.name) as silent from pgrab.node n where n.state <> 'down') s
@@ -582,12 +586,9 @@ begin atomic
     select t.due_at + x.after as at, x.after
     from (select coalesce(t.failover_after, '30 s') as after) x) o
     cross join lateral (
-      select string_agg(n.name, ', ' order by n.name) as names, count(*) filter (where w.full is null) as free
-      from pgrab.node n cross join lateral pgrab_tool.room_for(
-        n, t.kind, t.slots, pgrab_tool.memory_of(t.kind, t.args)) w
-      where w.small is null and n.state = 'up' and n.live and n.labels @> t.require and n.labels @> t.prefer
-        and t.priority >= coalesce(n.min_priority, t.priority)
-        and pgrab_internal.runs(n.kinds, n.owners, n.bounds, t.kind, t.owner)) p
+      select string_agg(n.name, ', ' order by n.name) as names, count(*) filter (where f.full is null) as free
+      from pgrab.node n cross join lateral pgrab_internal.fit(t, n) f
+      where f.can and n.labels @> t.prefer) p
     cross join lateral (
       select case when p.names is null then format('No node that it prefers is up, with labels %s', t.prefer)
         when p.free <= 0 then format('The nodes that it prefers are busy: %s', p.names)
