@@ -20,6 +20,9 @@ static const struct option_key apply_keys[] = {
     CLI_LAST_ROW,
 };
 
+/* What EXECUTE says of a statement that ends the transaction: a dry run must not commit. */
+#define FEATURE_NOT_SUPPORTED "0A000"
+
 /* Of tasks of a file that are refused: pgrab.apply() says a line of each. */
 static void
 print_notice(void *arg, const PGresult *r)
@@ -54,6 +57,17 @@ is_json(struct cli *c, const char *path, const char *text)
 	return false;
 }
 
+static enum rc
+apply_sql(struct db *db, const char *text, struct err *err)
+{
+	enum rc rc = report_rows(db, "sql_run", 1, &text, NULL, err);
+
+	if (rc != RC_OK && strcmp(err->sqlstate, FEATURE_NOT_SUPPORTED) == 0 &&
+	    strstr(err->text, "EXECUTE") != NULL)
+		err_prefix(err, "the file is one transaction: leave out BEGIN, COMMIT and the like");
+	return rc;
+}
+
 enum rc
 cli_apply(struct cli *c, const char *text, const char *source, bool prune)
 {
@@ -68,7 +82,7 @@ cli_apply(struct cli *c, const char *text, const char *source, bool prune)
 	if (rc == RC_OK && (*first == '{' || *first == '['))
 		rc = report_rows(db, "cli_apply_json", 3, params, NULL, &c->err);
 	else if (rc == RC_OK)
-		rc = db_script(db, text, &c->err);
+		rc = apply_sql(db, text, &c->err);
 	return rc;
 }
 
@@ -94,6 +108,8 @@ run_apply(struct cli *c)
 	char first;
 
 	first = buf_str(&text)[strspn(buf_str(&text), " \t\r\n")];
+	if (code == CLI_DONE && first != '{' && first != '[' && (o->source != NULL || o->prune))
+		return cli_usage(c->cmd, "--source and --prune are for JSON files");
 	if (code == CLI_DONE && (first == '{' || first == '[') && !is_json(c, c->operands[0], buf_str(&text)))
 		code = CLI_FAILED;
 	if (code == CLI_DONE) {

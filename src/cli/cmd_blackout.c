@@ -53,12 +53,21 @@ drop(struct cli *c)
 	return code == CLI_DONE ? cli_list(c, "cli_blackouts", 1, &c->operands[1], "It is gone.") : code;
 }
 
+static bool
+says_which(const struct options *o)
+{
+	return o->name != NULL || o->from != NULL || o->schedule != NULL || o->timezone != NULL ||
+	       o->task_like != NULL || o->source != NULL || o->owner != NULL || o->note != NULL || o->skip;
+}
+
 static int
 run_blackout(struct cli *c)
 {
 	const char *verb = c->n_operands > 0 ? c->operands[0] : "list";
 	const char *name[] = {c->operands[1]};
 
+	if (strcmp(verb, "add") != 0 && says_which(c->options))
+		return cli_usage(c->cmd, "these options go with add: pgrab blackout add 2h [OPTIONS]");
 	if (strcmp(verb, "list") == 0)
 		return cli_list(c, "cli_blackouts", 1, name, "there are no blackouts");
 	if (strcmp(verb, "add") != 0 && strcmp(verb, "remove") != 0)

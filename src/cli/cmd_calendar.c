@@ -63,6 +63,8 @@ run_calendar(struct cli *c)
 					 : cli_list(c, "cli_calendars", 1, none, "there are no calendars");
 	if (o->note != NULL && o->close == NULL && o->open == NULL)
 		return cli_usage(c->cmd, "--note needs --close or --open");
+	if (o->delete &&sets)
+		return cli_usage(c->cmd, "--delete goes alone");
 	if (o->delete) {
 		code = cli_found(c, "cli_calendar_delete", "calendar", c->operands[0]);
 		return code == CLI_DONE ? cli_list(c, "cli_calendars", 1, c->operands, "It is gone.") : code;

@@ -22,10 +22,13 @@ run_chains(struct cli *c)
 	char id[CLI_ID_SIZE];
 	const char *run[] = {NUMBER(o->run)};
 	const char *params[] = {c->operands[0] != NULL ? id : NULL};
-	int code = c->operands[0] != NULL ? cli_task_id(c, c->operands[0], id) : CLI_DONE;
+	int code;
 
+	if (o->run > 0 && c->operands[0] != NULL)
+		return cli_usage(c->cmd, "--run names a run by itself: leave out TASK");
 	if (o->run > 0)
 		return cli_list_some(c, "cli_chain_run", 1, run, o->limit, SAYS_NO_RUNS);
+	code = c->operands[0] != NULL ? cli_task_id(c, c->operands[0], id) : CLI_DONE;
 	return code == CLI_DONE ? cli_list_some(c, "cli_chains", 1, params, o->limit, SAYS_NO_CHAINS) : code;
 }
 

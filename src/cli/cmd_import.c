@@ -107,7 +107,7 @@ import_forget(struct import *m)
 static void
 put_default(cJSON *task, const char *column, const char *value)
 {
-	if (!cJSON_HasObjectItem(task, column))
+	if (cJSON_GetObjectItemCaseSensitive(task, column) == NULL)
 		cJSON_AddStringToObject(task, column, value);
 }
 
@@ -141,10 +141,10 @@ import_add(struct import *m, cJSON *task, const char *place)
 	struct key *first;
 	bool is_new;
 
-	if (cJSON_HasObjectItem(task, "schedule"))
+	if (cJSON_GetObjectItemCaseSensitive(task, "schedule") != NULL)
 		put_default(task, "misfire", "once");
 	put_default(task, "timeout", "7 days");
-	if (!cJSON_HasObjectItem(task, "max_attempts"))
+	if (cJSON_GetObjectItemCaseSensitive(task, "max_attempts") == NULL)
 		cJSON_AddNumberToObject(task, "max_attempts", 1);
 	m->length += length_of(task);
 	if (m->length > FILE_MOST) {

@@ -31,6 +31,8 @@ run_limit(struct cli *c)
 
 	if ((set || o->delete) && params[0] == NULL)
 		return cli_usage(c->cmd, "which limit? pgrab limit KEY [OPTIONS]");
+	if (set && o->delete)
+		return cli_usage(c->cmd, "--delete goes alone");
 	if (set)
 		code = cli_rows(c, "cli_limit_set", 5, params, NULL);
 	else if (o->delete)

@@ -138,6 +138,8 @@ run_migrate(struct cli *c)
 					  : MIGRATE_MISSING;
 	enum rc rc;
 
+	if (o->dry_run && (o->roles || o->force))
+		return cli_usage(c->cmd, "--dry-run says what is missing: not with --roles or --force");
 	if (o->status)
 		return print_status(c);
 	if (o->check)

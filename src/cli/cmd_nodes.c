@@ -34,6 +34,8 @@ run_nodes(struct cli *c)
 	const struct options *o = c->options;
 	const char *name = c->operands[0];
 
+	if (o->check && o->all)
+		return cli_usage(c->cmd, "--check asks one database: give it its --dsn, not --all");
 	if (o->check)
 		return check(c, name);
 	if (o->all)

@@ -25,6 +25,8 @@ run_sql(struct cli *c)
 	const struct options *o = c->options;
 	struct buf out = {0};
 
+	if (o->roles && o->from > 0)
+		return cli_usage(c->cmd, "--roles prints no migrations: not with --from");
 	if (o->roles)
 		buf_addf(&out,
 		    "%s;\n-- Then, as the role that owns pgrab now: pgrab migrate --roles\n"

@@ -179,7 +179,7 @@ speak_of(struct crontab *t, const char *user, const char *home)
 {
 	char place[120];
 
-	if (cJSON_HasObjectItem(t->users, user))
+	if (cJSON_GetObjectItemCaseSensitive(t->users, user) != NULL)
 		return;
 	snprintf(place, sizeof place, "user %.60s", user);
 	cJSON_AddTrueToObject(t->users, user);

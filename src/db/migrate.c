@@ -378,6 +378,8 @@ schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn fn, void *ct
 		    "the schema (version %d) was made by a newer, incompatible pgrab; this program knows "
 		    "version %d: upgrade the program",
 		    st.installed, st.known);
+	if (how == MIGRATE_ROLES && st.state == SCHEMA_NEWER)
+		return err_set(err, RC_BAD, "a newer pgrab made the schema: give it its roles with that one");
 	if (how == MIGRATE_DRY_RUN || st.state == SCHEMA_NEWER)
 		return report_all(&m, &st);
 	return apply_all(&m, st.state != SCHEMA_NONE);

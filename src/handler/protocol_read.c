@@ -237,7 +237,7 @@ take_step(const struct reading *r, struct message *m)
 		rc = take_text(r, "name", &m->text);
 	if (rc == RC_OK && (m->text == NULL || m->text[0] == '\0' || strlen(m->text) > STEP_NAME_MAX))
 		rc = err_set(r->err, RC_BAD, "its \"name\" is not a text of 1 to %d bytes", STEP_NAME_MAX);
-	if (rc == RC_OK && cJSON_HasObjectItem(r->all, "result"))
+	if (rc == RC_OK && cJSON_GetObjectItemCaseSensitive(r->all, "result") != NULL)
 		m->value = raw_member(r, "result");
 	return rc;
 }

@@ -156,20 +156,35 @@ count_header(struct evkeyvalq *headers, const char *name, const char **last_out)
 	return n;
 }
 
+/* libevent takes a blank before the colon for a part of the name. */
+static bool
+are_names(const struct evkeyvalq *headers)
+{
+	const struct evkeyval *kv;
+
+	TAILQ_FOREACH (kv, headers, next) {
+		if (kv->key[strcspn(kv->key, " \t")] != '\0')
+			return false;
+	}
+	return true;
+}
+
 bool
 guard_framing(struct call *c, struct evkeyvalq *headers)
 {
 	const char *coding = NULL, *length = NULL, *host = NULL;
 	int codings = count_header(headers, "Transfer-Encoding", &coding);
 	int lengths = count_header(headers, "Content-Length", &length);
+	/* libevent does not read a body behind HEAD, and would take it for the next request. */
+	bool bare = evhttp_request_get_command(c->req) == EVHTTP_REQ_HEAD;
 
-	if (codings + lengths <= 1 && (coding == NULL || strcasecmp(coding, "chunked") == 0) &&
+	if (codings + lengths <= !bare && (coding == NULL || strcasecmp(coding, "chunked") == 0) &&
 	    (length == NULL || length[strspn(length, "0123456789")] == '\0') &&
-	    count_header(headers, "Host", &host) <= 1)
+	    count_header(headers, "Host", &host) <= 1 && are_names(headers))
 		return true;
 	c->last = true;
 	return call_problem(c, 400, "it is not clear where this request ends, or whom it is for",
-	    "Send one Host, and one Content-Length or Transfer-Encoding: chunked.");
+	    "Send one Host, and one Content-Length or Transfer-Encoding: chunked, which HEAD has not.");
 }
 
 bool

@@ -123,7 +123,8 @@ kind_of(struct metrics *m, const char *kind)
 	}
 	if (m->n_kinds == KINDS_MAX)
 		return &m->kind[KINDS_MAX - 1];
-	snprintf(m->kind[m->n_kinds].kind, sizeof m->kind->kind, "%s", kind);
+	snprintf(m->kind[m->n_kinds].kind, sizeof m->kind->kind, "%s",
+	    m->n_kinds == KINDS_MAX - 1 ? "(others)" : kind);
 	return &m->kind[m->n_kinds++];
 }
 

@@ -112,6 +112,14 @@ def test_without_a_command_the_help_is_an_error():
     (["forecast", "soon"], 'the horizon cannot be "soon"; it must be a time such as'),
     (["forecast", "0"], 'the horizon cannot be "0"'),
     (["drain"], "something is missing: pgrab drain NODE"),
+    (["nodes", "--check", "--all"], "--check asks one database"),
+    (["limit", "api", "--delete", "--max-running", "5"], "--delete goes alone"),
+    (["calendar", "work", "--delete", "--close", "2026-12-24"], "--delete goes alone"),
+    (["blackout", "--task-like", "etl-%"], "these options go with add"),
+    (["sql", "--roles", "--from", "3"], "not with --from"),
+    (["chains", "nightly", "--run", "5"], "leave out TASK"),
+    (["migrate", "--roles", "--dry-run"], "not with --roles or --force"),
+    (["apply", "/dev/null", "--prune"], "--source and --prune are for JSON files"),
 ])
 def test_wrong_use_is_2_and_says_what_would_be_right(args, said):
     text = fails(2, *args)

@@ -203,6 +203,23 @@ def test_a_request_that_can_be_read_in_two_ways_is_refused(serving, headers):
     assert got.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413")) and b"200 OK" not in got, got
 
 
+@pytest.mark.parametrize("method", ["HEAD", "GET", "DELETE", "OPTIONS", "PATCH", "TRACE"])
+@pytest.mark.parametrize("length", ["Content-Length: {}", "Content-Length : {}", "content-length\t: {}", "Transfer-Encoding: chunked"])
+def test_a_body_is_no_request_whatever_the_method(serving, db, method, length):
+    task = db.add(kind="noop", run_at="infinity")
+    inner = f"POST /api/v1/tasks/{task}/cancel HTTP/1.1\r\nHost: localhost\r\nX-Ignored: 1\r\n\r\n"
+    body = f"{len(inner):x}\r\n{inner}\r\n0\r\n\r\n" if "chunked" in length else inner
+    serve = serving()
+    with serve.connect() as s:
+        s.sendall(f"{method} /livez HTTP/1.1\r\nHost: localhost\r\n{length.format(len(body))}\r\n\r\n{body}".encode())
+        s.shutdown(socket.SHUT_WR)
+        got = b""
+        while part := s.recv(4096):
+            got += part
+    assert got.count(b"HTTP/1.1") == 1, got
+    assert db.one("select status from pgrab.task where id = %s", task) == "scheduled"
+
+
 @pytest.mark.parametrize("host, status", [("localhost:1@evil", 421), ("[::1]:1@evil", 421), ("127.0.0.1:8080x", 421), ("localhost:", 200),
                                           ("[::1]:8080", 200)])
 def test_a_host_with_more_behind_its_port_is_another(serving, host, status):

@@ -133,6 +133,9 @@ a_step_has_a_name_and_perhaps_a_result(void **state)
 	accepts("{\"type\":\"step\",\"run\":3,\"name\":\"pay\"}", &m);
 	assert_null(m.value);
 	message_fini(&m);
+	accepts("{\"type\":\"step\",\"run\":3,\"name\":\"pay\",\"Result\":1}", &m);
+	assert_null(m.value); /* that is another member */
+	message_fini(&m);
 	refuses("{\"type\":\"step\",\"run\":3}", "\"name\" is not a text of 1 to 200 bytes");
 	refuses("{\"type\":\"step\",\"run\":3,\"name\":\"\"}", "\"name\" is not a text of 1 to 200 bytes");
 	refuses("{\"type\":\"step\",\"name\":\"a\"}", "\"run\" is not a whole number");

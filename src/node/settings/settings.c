@@ -342,7 +342,7 @@ settings_labels_json(const char *labels, char **out, struct err *err)
 			goto out;
 		}
 		*eq = '\0';
-		if (cJSON_HasObjectItem(object, item)) {
+		if (cJSON_GetObjectItemCaseSensitive(object, item) != NULL) {
 			rc = err_set(err, RC_BAD, "labels: \"%.60s\" is given twice", item);
 			goto out;
 		}
