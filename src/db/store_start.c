@@ -89,7 +89,7 @@ fill_definitions(struct run **runs, size_t n, const PGresult *res)
 		struct fence_key key = {db_int64(res, i, ID), db_int64(res, i, VERSION)};
 		struct run **r = bsearch(&key, runs, n, sizeof *runs, by_fence);
 
-		if (r != NULL)
+		if (r != NULL && !(*r)->started)
 			store_fill_definition(*r, res, i);
 	}
 }

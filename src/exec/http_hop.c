@@ -52,6 +52,10 @@ on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	struct http_transfer *t = arg;
 	int fd;
 
+	/* A node that was frozen opens a connection before it is told that it may not act any more. */
+	t->stopped = t->host->stop(t->host->ctx);
+	if (t->stopped != PGRAB_STOP_NONE)
+		return CURL_SOCKET_BAD;
 	t->address_len = address->addrlen < sizeof t->address ? address->addrlen : sizeof t->address;
 	memcpy(&t->address, &address->addr, t->address_len);
 	if (http_address_refused(t->hosts, t->listed, &address->addr, t->refused, sizeof(t->refused)))

@@ -108,6 +108,8 @@ run_notify(
 		db_drop_dead(n->db);
 		rc = db_connect(n->db, &err);
 	}
+	if (rc == RC_OK && host->stop(host->ctx) != PGRAB_STOP_NONE) /* meanwhile: the node was frozen */
+		rc = err_set(&err, RC_AGAIN, "could not notify: %s", stop_text(host->stop(host->ctx)));
 	if (rc == RC_OK) {
 		send_notify(n, params, host, result);
 	} else {

@@ -12,11 +12,10 @@
 #define PER_SLOT   4  /* of handlers and http: a request's socket, a name being resolved, one closing */
 
 enum rc
-descriptors_provide(const struct node *n, struct err *err)
+descriptors_provide(const struct node *n, int64_t workers, struct err *err)
 {
 	int64_t slots = crews_slots(n) - atomic_load(&n->workers);
-	rlim_t need = OWN + (rlim_t)n->set->loaders + PER_WORKER * (rlim_t)atomic_load(&n->workers) +
-		      PER_SLOT * (rlim_t)slots;
+	rlim_t need = OWN + (rlim_t)n->set->loaders + PER_WORKER * (rlim_t)workers + PER_SLOT * (rlim_t)slots;
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need)
@@ -26,7 +25,7 @@ descriptors_provide(const struct node *n, struct err *err)
 		    "at most %" PRIu64 " files may be open at once, but with %" PRId64 " workers and %" PRId64
 		    " slots of handlers and http this node needs %" PRIu64
 		    ": raise the limit (ulimit -n, or LimitNOFILE= of its unit), or take fewer --workers",
-		    (uint64_t)limit.rlim_max, atomic_load(&n->workers), slots, (uint64_t)need);
+		    (uint64_t)limit.rlim_max, workers, slots, (uint64_t)need);
 	limit.rlim_cur = need;
 	if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
 		log_debug("descriptors", "limit=%" PRIu64, (uint64_t)need);

@@ -199,13 +199,13 @@ try_parts(struct round *r, const struct sifted *what)
 
 		if (answer == SIFT_STOP)
 			return;
-		r->answered = r->answered || answer == SIFT_ANSWERED;
+		r->answered = r->answered || answer != SIFT_SILENT;
 		silences += answer == SIFT_SILENT;
 		if (!r->answered && silences >= SILENCES_MAX)
 			return;
 		if (answer == SIFT_SILENT && p.n == 1)
 			r->lone[r->n_lone++] = p.from;
-		else if (answer == SIFT_SILENT)
+		else if (answer != SIFT_ANSWERED)
 			divide(r, p);
 	}
 }
@@ -274,9 +274,9 @@ sift(struct sifter *s, const struct sifted *what, size_t n)
 		note_time(s, clock_mono_us() - begun_us);
 	if (answer == SIFT_SILENT && n == 1)
 		note_lone(s, what->id(what->ctx, 0));
-	if (answer == SIFT_SILENT && n > 1) {
+	if ((answer == SIFT_SILENT || answer == SIFT_REFUSED) && n > 1) {
 		answered = sift_parts(s, what, n, patience_us / 4, &found);
-		s->patience_us = found ? patience_us : 2 * patience_us;
+		s->patience_us = found || answer == SIFT_REFUSED ? patience_us : 2 * patience_us;
 	}
 	return answered;
 }

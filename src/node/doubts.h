@@ -8,7 +8,7 @@
  * the next statement gets more time.  (What the finisher does about outcomes is in finisher/aside.c: it has a
  * connection to spare for them.)
  *
- * A task whose start is refused whatever is beside it is doubted, too.
+ * A task that is refused whatever is beside it is doubted, too.
  */
 #pragma once
 
@@ -52,6 +52,7 @@ void doubts_drop(struct doubts *ds, int64_t id);
 enum sift {
 	SIFT_ANSWERED, /* whatever the answer */
 	SIFT_SILENT,   /* and the server knows nothing of it */
+	SIFT_REFUSED,  /* several, of which some single ones may be at fault */
 	SIFT_STOP,     /* no connection, fenced, or stopped */
 };
 

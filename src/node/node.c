@@ -116,7 +116,7 @@ prepare(struct node *n, struct err *err)
 	if (rc == RC_OK)
 		rc = http_crew_create(n, &n->http_crew, err);
 	if (rc == RC_OK) /* after the keeper has started: what it runs has the limit that we were given */
-		rc = descriptors_provide(n, err);
+		rc = descriptors_provide(n, n->set->workers, err);
 	if (rc != RC_OK)
 		return rc;
 	kind_arrays(n);

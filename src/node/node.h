@@ -10,11 +10,11 @@ struct workers;
  * reason is logged). */
 int node_main(const struct settings *set);
 
-/* Its steps.  Before the threads: enough descriptors for all that a node with these settings may hold at
- * once.  Raises the soft limit if it is too low.  RC_BAD: the hard limit does not allow that; err says how
- * many are needed.  (A thread that gets no descriptor for its connection keeps what it has until it does: a
- * node would take tasks and never record their ends.) */
-CHECKED enum rc descriptors_provide(const struct node *n, struct err *err);
+/* Its steps.  Before the threads, and before there are more workers: enough descriptors for all that a node
+ * with so many may hold at once.  Raises the soft limit if it is too low.  RC_BAD: the hard limit does not
+ * allow that; err says how many are needed.  (A thread that gets no descriptor for its connection keeps what
+ * it has until it does: a node would take tasks and never record their ends.) */
+CHECKED enum rc descriptors_provide(const struct node *n, int64_t workers, struct err *err);
 
 /* Then the database, its schema, our kinds in it, and what its durability allows.  Waits for the server,
  * saying so once.  A fault of the configuration (a wrong password, no such database, no rights) is not waited

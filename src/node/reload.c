@@ -30,7 +30,8 @@ apply(struct node *n, struct workers *workers, const char *key, const struct set
 	} else if (strcmp(key, "weight") == 0) {
 		atomic_store(&n->weight, fresh->weight);
 	} else if (strcmp(key, "workers") == 0) {
-		if (workers_resize(workers, fresh->workers, &err) == RC_OK)
+		if (descriptors_provide(n, fresh->workers, &err) == RC_OK &&
+		    workers_resize(workers, fresh->workers, &err) == RC_OK)
 			return true;
 		log_error("reload", "key=workers error=\"%s\"", err.text);
 		return false;

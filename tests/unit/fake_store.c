@@ -310,6 +310,10 @@ misfire(struct db *db, const struct candidate *cs, size_t n, int64_t within_us, 
 
 	*settled_out = 0;
 	for (size_t i = 0; is_done(&c) && i < n; i++) {
+		if (fake_task(cs[i].id)->poison == POISON_ALL)
+			return refuse(&c, "22008", err);
+	}
+	for (size_t i = 0; is_done(&c) && i < n; i++) {
 		struct fake_task *t = fake_task(cs[i].id);
 
 		assert(i == 0 || cs[i - 1].id < cs[i].id);

@@ -191,6 +191,7 @@ parts_claimed(struct parts *p, int64_t due_mono_us, bool once)
 	t->held_us = fake_now_us();
 	t->once = once;
 	r = run_create(t->id, t->version, t->incarnation);
+	r->hold = hold_open(&p->n.holds, t->incarnation);
 	r->due_us = t->due_us;
 	r->due_mono_us = due_mono_us;
 	r->band = 2;

@@ -305,6 +305,33 @@ what_misfired_is_settled_before_it_is_claimed(void **unused)
 }
 
 static void
+what_cannot_be_settled_keeps_nothing_else_waiting(void **unused)
+{
+	begin();
+	struct fake_task *late[20], *bad;
+
+	for (int i = 0; i < 20; i++) {
+		late[i] = add(-3600 * US_PER_S);
+		late[i]->misfired = true;
+	}
+	bad = late[7];
+	bad->poison = POISON_ALL;
+	for (int i = 0; i < 4; i++)
+		add(-1);
+	rounds(1);
+	assert_int_equal(fake_count(FAKE_CLAIMED), 4);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(late[i]->misfired, late[i] == bad);
+	assert_true(doubts_wait(&p.n.doubts, bad->id));
+	unsigned tries = fake.calls[FAKE_MISFIRE];
+
+	for (int i = 0; i < 3; i++)
+		rounds(1);
+	assert_int_equal(fake.calls[FAKE_MISFIRE], tries);
+	parts_end(&p);
+}
+
+static void
 a_locked_row_keeps_no_other_waiting_and_is_claimed_when_it_is_free(void **unused)
 {
 	begin();
@@ -789,6 +816,7 @@ main(void)
 	    cmocka_unit_test(
 		a_look_during_which_the_lease_ended_or_the_node_began_to_stop_is_not_followed_by_a_claim),
 	    cmocka_unit_test(what_misfired_is_settled_before_it_is_claimed),
+	    cmocka_unit_test(what_cannot_be_settled_keeps_nothing_else_waiting),
 	    cmocka_unit_test(a_locked_row_keeps_no_other_waiting_and_is_claimed_when_it_is_free),
 	    cmocka_unit_test(at_most_once_tasks_are_left_to_others_where_they_might_be_forgotten),
 	    cmocka_unit_test(a_node_that_finds_nothing_asks_once_for_its_own_shards_and_those_of_others),

@@ -377,6 +377,24 @@ leaks_are_repaired_when_they_are_old_enough_and_only_they(void **unused)
 }
 
 static void
+a_leak_stays_while_a_loader_asks_what_its_claim_has_taken(void **unused)
+{
+	begin(false);
+	struct fake_task *claimed = held_by(11, FAKE_CLAIMED);
+	int64_t since = clock_mono_us();
+
+	p.n.unsure = 1;
+	while (clock_mono_us() < since + 60 * US_PER_S)
+		next();
+	assert_int_equal(claimed->status, FAKE_CLAIMED);
+	p.n.unsure = 0;
+	while (clock_mono_us() < since + 90 * US_PER_S)
+		next();
+	assert_int_equal(claimed->status, FAKE_SCHEDULED);
+	parts_end(&p);
+}
+
+static void
 a_leak_that_is_never_answered_keeps_no_other_from_going_back(void **unused)
 {
 	begin(false);
@@ -532,6 +550,7 @@ main(void)
 	    cmocka_unit_test(a_task_that_is_never_answered_keeps_no_other_from_being_put_back),
 	    cmocka_unit_test(an_old_incarnation_of_our_own_is_put_back_until_it_worked),
 	    cmocka_unit_test(leaks_are_repaired_when_they_are_old_enough_and_only_they),
+	    cmocka_unit_test(a_leak_stays_while_a_loader_asks_what_its_claim_has_taken),
 	    cmocka_unit_test(a_leak_that_is_never_answered_keeps_no_other_from_going_back),
 	    cmocka_unit_test(a_leak_that_the_server_does_not_take_back_is_tried_again_in_a_second),
 	    cmocka_unit_test(a_node_without_a_lease_asks_nothing),

@@ -203,6 +203,7 @@ a_lost_answer_is_asked_about_and_the_start_is_not_repeated(void **unused)
 	assert_int_equal(t->starts, 1);
 	assert_int_equal(parts_begin_work(&p), 1);
 	finish_all();
+	assert_false(holds_doubted(&p.n.holds));
 
 	t = due(false);
 	fake.next[FAKE_START] = ANSWER_LOST_NOT_DONE;
@@ -212,6 +213,7 @@ a_lost_answer_is_asked_about_and_the_start_is_not_repeated(void **unused)
 	assert_int_equal(parts_begin_work(&p), 0);
 	assert_int_equal(t->status, FAKE_SCHEDULED); /* handed back: it had not been started */
 	assert_int_equal(in_hand(), 0);
+	assert_true(holds_doubted(&p.n.holds)); /* or the commit was still under way */
 	parts_end(&p);
 }
 

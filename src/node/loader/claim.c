@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "db/fault.h"
 #include "node/batch.h"
 #include "node/boss/boss.h"
 #include "node/context.h"
@@ -52,6 +53,22 @@ take_each(struct taking *k, struct sifter *s, const struct candidate *c, size_t 
 	free(k->c);
 }
 
+static bool
+is_refused(enum rc rc, const struct err *err)
+{
+	return rc == RC_BAD && fault_of(err->sqlstate) == FAULT_ROW;
+}
+
+/* What is refused whatever is beside it is left alone for a while. */
+static enum sift
+refused(struct loader *l, const struct candidate *c, size_t n, const struct err *err)
+{
+	if (n > 1)
+		return SIFT_REFUSED;
+	doubts_refused(&l->node->doubts, c->id, err);
+	return SIFT_ANSWERED;
+}
+
 static enum sift
 settle(void *ctx, size_t from, size_t n, int64_t within_us)
 {
@@ -61,6 +78,8 @@ settle(void *ctx, size_t from, size_t n, int64_t within_us)
 
 	if (err_is_silence(rc, k->err))
 		return SIFT_SILENT;
+	if (is_refused(rc, k->err))
+		return refused(k->l, k->c + from, n, k->err);
 	k->rc = rc;
 	k->settled += settled;
 	if (rc == RC_OK && n == 1)
@@ -132,6 +151,7 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 {
 	enum rc rc = RC_UNKNOWN;
 
+	atomic_fetch_add(&l->node->unsure, 1);
 	log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n, err->text);
 	l->next_durable_us = 0; /* the next connection may be to another server */
 	hold_keep(who->hold);   /* what is not found now may still turn up */
@@ -142,6 +162,7 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 	}
 	if (rc == RC_OK)
 		backoff_reset(&l->backoff);
+	atomic_fetch_sub(&l->node->unsure, 1);
 	return rc;
 }
 
@@ -271,14 +292,26 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 		rc = find_claimed(l, &who, c, n, &chain, &won, &err);
 	if (rc == RC_RACE || rc == RC_AGAIN)
 		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-	else if (rc != RC_OK)
+	else if (rc != RC_OK && !is_refused(rc, &err))
 		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	hold_unref(who.hold);
 	if (rc == RC_OK)
 		give_won(k, chain, won, from, n);
+	if (is_refused(rc, &err))
+		return refused(l, c, n, &err);
 	if (rc != RC_OK && rc != RC_BAD)
 		return SIFT_STOP;
 	return silent && won == 0 ? SIFT_SILENT : SIFT_ANSWERED;
+}
+
+/* The node may have been frozen since the look, or lost its lease in the parts before this one. */
+static enum sift
+claim_part(void *ctx, size_t from, size_t n, int64_t within_us)
+{
+	const struct taking *k = ctx;
+
+	return node_may_act(k->l->node, k->incarnation, clock_boot_us()) ? claim(ctx, from, n, within_us)
+									 : SIFT_STOP;
 }
 
 static void
@@ -298,7 +331,7 @@ loader_claim(struct loader *l, int64_t incarnation, const struct candidate *c, s
 	struct taking k = {.l = l, .incarnation = incarnation, .begin = begin};
 
 	ASSERT_MINE(&l->only);
-	take_each(&k, &l->sifter, c, n, claim);
+	take_each(&k, &l->sifter, c, n, claim_part);
 	count_claims(l->node, n, k.won, stolen);
 	return k.won;
 }

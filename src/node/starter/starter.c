@@ -50,6 +50,17 @@ give_up(struct starter *s, struct run **runs, size_t n)
 	}
 }
 
+/* Their start may have reached the commit, and be seen only when they have been handed back: then the rows of
+ * their holds go only when no task is held, and the leak repair finds them. */
+static void
+doubt_unfound(struct run *const *batch, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!batch[i]->started)
+			hold_doubt(batch[i]->hold);
+	}
+}
+
 static bool
 is_once(const struct run *r, void *ctx)
 {
@@ -116,6 +127,8 @@ start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n
 
 		if (rc == RC_OK) {
 			starter_well(s);
+			if (unknown)
+				doubt_unfound(batch, n);
 			return silent && !any_started(batch, n) ? SIFT_SILENT : SIFT_ANSWERED;
 		}
 		if (rc == RC_BAD && fault_of(err.sqlstate) == FAULT_ROW) {
