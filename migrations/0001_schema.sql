@@ -1516,7 +1516,8 @@ create table pgrab.alert (
       alive,digest}'
     and cardinality(events) between 1 and 20 and array_position(events, null) is null),
   constraint alert_after_check check (
-    case when 'waiting' = any (events) then coalesce(after > '0', false) else after is null end),
+    case when 'waiting' = any (events) then coalesce(after > '0' and after <= '3650 days', false)
+      else after is null end),
   constraint alert_schedule_check check ((events && '{alive,digest}') = (schedule is not null)),
   constraint alert_succeeded_check check (
     'succeeded' <> all (events) or num_nonnulls(task_like, source) > 0)

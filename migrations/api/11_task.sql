@@ -339,7 +339,7 @@ declare
   r pgrab_internal.task;
 begin
   if not pgrab_internal.under_way(t.status, t.incarnation)
-    and t.status not in ('done', 'cancelled', 'skipped') then
+    and not pgrab_internal.is_over(t.status) then
     return true;
   elsif t.chain is null then
     return pgrab_internal.fire_following(t, t.fires + 1) is not null;

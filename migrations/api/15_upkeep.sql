@@ -125,7 +125,7 @@ comment on function pgrab_internal.runs_delete is 'Deletes the history of tasks,
 -- The history of tasks with a `keep` shorter than the retention.  Of a live task, at most ten thousand rows
 -- at once, and no more tasks than two seconds allow: in any order, so that each has its turn.  Of a task that
 -- has ended, the last run carries `keep`, and the attempts before it go with it.
-create or replace function pgrab_internal.runs_leave() returns void
+create or replace function pgrab_internal.runs_leave(p_retention interval) returns void
 language plpgsql set enable_seqscan = off as $$
 declare
   c_until constant timestamptz := clock_timestamp() + interval '2 s';
@@ -144,11 +144,13 @@ begin
   perform pgrab_internal.runs_delete(array_agg(g.task_id), array_agg(g.until))
   from (
     select x.task_id, clock_timestamp() - (x.definition ->> 'keep')::interval as until from pgrab.run x
-    where x.definition ? 'keep' and x.finished_at < clock_timestamp() - (x.definition ->> 'keep')::interval
+    where x.definition ? 'keep' and x.finished_at > clock_timestamp() - p_retention - interval '2 days'
+      and x.finished_at < clock_timestamp() - (x.definition ->> 'keep')::interval
       and not exists (select from pgrab.chain c where c.chain_id = x.chain_id)
     order by x.finished_at limit 10000) g;
 end $$;
-comment on function pgrab_internal.runs_leave is 'Deletes history that is older than its task''s `keep`.';
+comment on function pgrab_internal.runs_leave is
+  'Deletes history of the retention that is older than its task''s `keep`; older days: day_drop().';
 
 -- The partition is dropped, unless a task wants its history kept for longer: then everything else in it is
 -- deleted, p_rows at once.
@@ -369,7 +371,7 @@ begin
   perform pgrab_internal.nodes_leave(p_retention);
   perform pgrab_internal.beats_leave();
   perform pgrab_internal.node_incidents_end();
-  perform pgrab_internal.runs_leave();
+  perform pgrab_internal.runs_leave(p_retention);
   perform pgrab_internal.rest_leave(p_retention);
   -- definitions that were replaced longer ago than the retention and that no run refers to any more
   update pgrab.definition d set until = clock_timestamp()

@@ -133,10 +133,16 @@ create type pgrab_internal.moved as (
   gone boolean, asks boolean, fresh boolean);
 comment on type pgrab_internal.moved is 'A move that was made.';
 
+-- A link of which this is true stays until its chain is over.
+create or replace function pgrab_internal.is_over(p_status text) returns boolean
+language sql immutable parallel safe
+return p_status in ('done', 'cancelled', 'skipped');
+comment on function pgrab_internal.is_over is 'Is this how a fire of a task ends for good?';
+
 create or replace function pgrab_internal.ended(p_status text) returns boolean
 language sql immutable parallel safe
-return p_status in ('done', 'parked', 'cancelled', 'skipped');
-comment on function pgrab_internal.ended is 'Is this how a fire of a task ends?';
+return p_status = 'parked' or pgrab_internal.is_over(p_status);
+comment on function pgrab_internal.ended is 'Is this how a fire of a task ends, for good or until a retry?';
 
 -- A cancel is what somebody wanted; what waits or gave way goes on.
 create or replace function pgrab_tool.run_is_failure(p_outcome text) returns boolean
@@ -263,7 +269,7 @@ begin
       case when w.becomes = 'scheduled' then pgrab_internal.move_line(m.event, m.line, o.line) end as stands,
       w.over and (x.gone or w.becomes <> 'skipped' or h.stuck is not true) as gone,
       case when o.steps is not null then w.over or m.fire_at <> o.fire_at
-        or w.becomes in ('done', 'cancelled', 'skipped') or w.becomes = 'waiting'
+        or pgrab_internal.is_over(w.becomes) or w.becomes = 'waiting'
         and m.event not in ('suspend', 'go_on', 'await', 'edit', 'pause', 'resume', 'part') end as forgets,
       case when (m.run).outcome <> 'waited' and (pgrab_internal.under_way(o.status, o.incarnation)
         or (m.run).outcome = 'timed_out' or m.event in ('succeed', 'park'))
@@ -288,7 +294,7 @@ begin
               else (select a.becomes from pgrab_internal.transition a
                 where a.event = 'ask' and a.was = o.status) end,
             pgrab_internal.no_move(m.id, m.event, o.status)) as becomes,
-          x.gone or x.was <> x.becomes and x.becomes in ('done', 'cancelled', 'skipped') and h.root is null
+          x.gone or x.was <> x.becomes and pgrab_internal.is_over(x.becomes) and h.root is null
             as over
         offset 0) w), -- by itself, or noted() would not be inlined: a subquery is no argument for that
   left_now as (

@@ -194,7 +194,7 @@ begin
   -- A name says more than a pattern: so one role could take keys from under the pattern of another, whose
   -- tasks would then be refused, or not be limited any more; and a pattern could keep all names from others.
   -- A batch has a key of its own.
-  if tg_op <> 'DELETE' and new.key not like 'batch:%' and not pgrab_internal.may_operate(new.owner)
+  if tg_op <> 'DELETE' and new.key !~ '^batch:[0-9]+$' and not pgrab_internal.may_operate(new.owner)
     and exists (
       select from unnest(pgrab_internal.limit_patterns(new.key)) p
       where p = new.key or exists (select from pgrab.limit x where x.key = p)) then

@@ -18,9 +18,10 @@ return case when date_trunc('day', p_lasts) = '0' then p_begin
   + (p_lasts - date_trunc('day', p_lasts));
 comment on function pgrab_internal.blackout_end is 'The end of a window that begins then.';
 
--- Windows that follow each other without a gap are one.
-create or replace function pgrab_internal.blackout_span(
-  b pgrab_internal.blackout, p_at timestamptz, out begins_at timestamptz, out ends_at timestamptz)
+-- Windows that follow each other without a gap are one; of a thousand and more it is so many of them.
+-- goes_on: another one follows, which the next look finds when this one is over.
+create or replace function pgrab_internal.blackout_span(b pgrab_internal.blackout, p_at timestamptz,
+  out begins_at timestamptz, out ends_at timestamptz, out goes_on boolean)
 language plpgsql stable as $$
 declare
   c_most constant integer := 1000;
@@ -37,20 +38,18 @@ begin
     ends_at := case when upper(b.during) > p_at then upper(b.during) end;
     return;
   end if;
-  v_next := pgrab_internal.next_fire_compiled(c_cron, b.timezone, p_at - c_longest);
-  loop
-    begins_at := v_next;
-    ends_at := v_next;
-    while v_next <= ends_at and v_n < c_most loop
-      ends_at := greatest(ends_at, pgrab_internal.blackout_end(v_next, b.lasts, b.timezone));
-      v_next := pgrab_internal.next_fire_compiled(c_cron, b.timezone, v_next);
-      v_n := v_n + 1;
-    end loop;
-    exit when ends_at > p_at or begins_at is null;
+  begins_at := pgrab_internal.next_fire_compiled(c_cron, b.timezone, p_at - c_longest);
+  while pgrab_internal.blackout_end(begins_at, b.lasts, b.timezone) <= p_at loop
+    begins_at := pgrab_internal.next_fire_compiled(c_cron, b.timezone, begins_at);
   end loop;
-  if v_n = c_most then
-    ends_at := 'infinity';
-  end if;
+  v_next := begins_at;
+  ends_at := begins_at;
+  while v_next <= ends_at and v_n < c_most loop
+    ends_at := greatest(ends_at, pgrab_internal.blackout_end(v_next, b.lasts, b.timezone));
+    v_next := pgrab_internal.next_fire_compiled(c_cron, b.timezone, v_next);
+    v_n := v_n + 1;
+  end loop;
+  goes_on := v_next <= ends_at;
   while begins_at is not null and v_n < c_most loop
     v_next := begins_at - c_longest;
     loop
@@ -278,7 +277,7 @@ declare
     when b.during is null and b.schedule is null or b.during is not null and b.schedule is not null
       then 'during'
     when b.during is not null and (isempty(b.during) or coalesce(not (lower(b.during) > '-infinity'
-      and upper(b.during) < 'infinity'), true)) then 'during'
+      and upper(b.during) < '10000-01-01 UTC'), true)) then 'during'
     when b.schedule is not null and coalesce(b.lasts <= '0', true) then 'lasts'
     when b.schedule is null and b.lasts is not null then 'lasts' end;
 begin
@@ -295,7 +294,7 @@ begin
   if pgrab_internal.schedule_kind(b.schedule) <> 'cron' then
     perform pgrab_internal.blackout_refuse(b, 'schedule',
       'A window begins at times of the clock: five fields as in crontab(5), or @daily and the like.');
-  elsif b.schedule is not null and (pgrab_internal.blackout_span(b, now())).ends_at = 'infinity' then
+  elsif b.schedule is not null and (pgrab_internal.blackout_span(b, now())).goes_on then
     perform pgrab_internal.blackout_refuse(b, 'lasts',
       'The next window begins before this one ends, and so on: nothing would ever run.');
   elsif (select count(*) from pgrab.blackout x where x.set_by = b.set_by and x.name <> b.name) >= c_most then

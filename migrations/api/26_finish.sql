@@ -41,6 +41,16 @@ begin atomic
 end;
 comment on function pgrab_internal.outcome_rows is 'The runs of a batch as rows.';
 
+create or replace function pgrab_internal.ends_plainly(p_status text, p_schedule text, p_limit_key text,
+  p_steps integer, p_wait_for text, p_updated_at timestamptz, p_claimed_at timestamptz)
+returns boolean
+language sql immutable parallel safe
+return p_status = 'running' and p_schedule is null and p_limit_key is null and p_steps is null
+  and p_wait_for is null and p_updated_at <= p_claimed_at;
+comment on function pgrab_internal.ends_plainly is
+  'Is the success of a run the end of its task, as far as its own row says, with nothing but the history to '
+  'write?';
+
 -- Most runs end like this: the run succeeded and its task, plain or a link, has no next fire, so one
 -- statement deletes the row and writes the history.  The chain is found by subqueries, because a join might
 -- read the whole table for a few rows.  When the task became part of a chain while this statement waited for
@@ -57,9 +67,8 @@ begin
     using pgrab_internal.outcome_rows(b) f
     where f.outcome = 'succeeded' and t.id = any (array[f.id]) and t.version = f.version
       and t.incarnation = f.incarnation
-      and case when t.status = 'running' and t.schedule is null and t.limit_key is null
-          and t.steps is null and t.wait_for is null
-          and (t.chain is not null or t.run_at <= t.fire_at) and t.updated_at <= t.claimed_at
+      and case when pgrab_internal.ends_plainly(t.status, t.schedule, t.limit_key, t.steps, t.wait_for,
+          t.updated_at, t.claimed_at) and (t.chain is not null or t.run_at <= t.fire_at)
         then t.chain is null or (select c.root is null from pgrab.chain c where c.chain = t.chain) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
       t.owner, t.key, t.name, t.traceparent, t.chain,
@@ -125,9 +134,8 @@ begin
   with gone as (
     delete from pgrab.task t
     where t.id = any (array[p_id]) and t.version = p_version and t.incarnation = p_incarnation
-      and case when t.status = 'running' and t.schedule is null and t.limit_key is null
-          and t.steps is null and t.wait_for is null
-          and t.chain is null and t.run_at <= t.fire_at and t.updated_at <= t.claimed_at
+      and case when pgrab_internal.ends_plainly(t.status, t.schedule, t.limit_key, t.steps, t.wait_for,
+          t.updated_at, t.claimed_at) and t.chain is null and t.run_at <= t.fire_at
         then not exists (select from pgrab.limit_place l where l.task_id = any (array[t.id])) end
     returning t.id, t.attempt, t.version, t.incarnation, t.fire_at, t.claimed_at, t.created_at, t.kind,
       t.owner, t.key, t.name, t.traceparent, pgrab_internal.definition_own(row(t.*)::pgrab_internal.task)

@@ -191,7 +191,7 @@ begin
       then pgrab.definition_of(t.id, r.version) - '{kind,name}'::text[]
         || coalesce(pgrab_internal.edges_above(t.id), '{}') end
   from pgrab.task t cross join lateral (
-    select case when t.status in ('done', 'cancelled', 'skipped') then t.status end as ended) e
+    select case when pgrab_internal.is_over(t.status) then t.status end as ended) e
   where t.chain = p_chain and (p_ids is null or t.id = any (p_ids)) and r.task_id = t.id
     and r.chain_id = c_run and r.finished_at > p_after and r.ended is distinct from e.ended
     and r.finished_at = (
@@ -288,7 +288,7 @@ begin
   elsif p.owner <> p_owner then
     perform pgrab_internal.chain_refuse(p_parent, p_child,
       format('it belongs to %s, not to %s', p.owner, p_owner), 'A chain has one owner.');
-  elsif p.status in ('done', 'cancelled', 'skipped')
+  elsif pgrab_internal.is_over(p.status)
     and not exists (select from pgrab.chain c where c.chain = p.chain and c.root is not null) then
     perform pgrab_internal.chain_refuse(p_parent, p_child, 'it has ended: ' || p.status,
       'Give the new task another parent, or none.');

@@ -51,7 +51,7 @@ declare
       cross join lateral (
         select exists (
           select from pgrab.task t
-          where t.chain = i.chain and t.status not in ('done', 'cancelled', 'skipped') offset 0) as goes_on) t
+          where t.chain = i.chain and not pgrab_internal.is_over(t.status) offset 0) as goes_on) t
     where c.root is null and not t.goes_on order by 1);
 begin
   if v_over = '{}' then

@@ -264,7 +264,7 @@ begin
   return query select c.chain, not coalesce(r.definition ?| array['parent_id', 'parents'], false)
   from pgrab.last_run(p_id, 'ended') r join pgrab.chain c on c.chain_id = r.chain_id
   where exists (
-    select from pgrab.task t where t.chain = c.chain and t.status not in ('done', 'cancelled', 'skipped'));
+    select from pgrab.task t where t.chain = c.chain and not pgrab_internal.is_over(t.status));
 end $$;
 comment on function pgrab_internal.chain_of_ended is
   'The chain that a link has left and that goes on without it, and whether the link was a root.';

@@ -424,7 +424,7 @@ from (
       select from pgrab.chain c
       where c.chain_id = l.chain_id and (c.root is not null and c.pending > 0 or c.root is null and exists (
         select from pgrab.task t
-        where t.chain = c.chain and t.status not in ('parked', 'done', 'cancelled', 'skipped')))) as over
+        where t.chain = c.chain and not pgrab_internal.ended(t.status)))) as over
   from (
     select distinct on (r.chain_id, r.task_id) r.*
     from pgrab.run r where r.chain_id is not null

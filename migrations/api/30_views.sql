@@ -80,7 +80,7 @@ select t.id, coalesce(t.name, t.key) as name, t.kind, t.status, t.attempt,
   date_trunc('second', t.due_at) as due_at, (select n.name from pgrab.node n where n.id = t.node_id) as node,
   date_trunc('second', t.last_finished_at) as finished_at, pgrab_tool.usual(t.durations) as usual
 from pgrab.task t
-where t.status not in ('done', 'cancelled', 'skipped')
+where not pgrab_internal.is_over(t.status)
   -- otherwise the history already has it
   or exists (select from pgrab.chain c where c.chain = t.chain and c.root is not null)
 union all

@@ -220,18 +220,18 @@ begin atomic
   from (
     select l.id, l.name, l.key, row_number() over (order by l.id) as n
     from pgrab.task l where l.chain = t.chain and l.needs is not null) x
-  where t.status in ('done', 'cancelled', 'skipped') and t.schedule is not null having count(*) > 0
+  where pgrab_internal.is_over(t.status) and t.schedule is not null having count(*) > 0
   union all
   select 'chain', case when t.status = 'waiting' then 'waits' else 'blocked' end,
     case t.status when 'waiting' then 'The chain is running; this link joins it at its next fire.'
       when 'skipped' then 'It is skipped in this run of its chain: a parent did not end as it asks.'
       else format('It has ended in this run of its chain: %s.', t.status) end,
     case t.status when 'waiting' then 'joins the chain at its next fire' end
-  where t.status in ('done', 'cancelled', 'skipped') and t.schedule is null
+  where pgrab_internal.is_over(t.status) and t.schedule is null
     or t.status = 'waiting' and t.needs is null and t.chain is not null
   union all
   select 'chain', 'waits', null, t.status || ' in this run of its chain'
-  where t.status in ('done', 'cancelled', 'skipped');
+  where pgrab_internal.is_over(t.status);
 end;
 comment on function pgrab_internal.explain_chain is 'The gate of its chain.';
 
@@ -253,7 +253,7 @@ begin atomic
   from (select) one left join pgrab.wait w on w.task_id = t.id
     cross join lateral (select case when w.goes_on then w.name else t.wait_for end as name) n
     left join pgrab.signal s on s.task_id = t.id and s.name = n.name
-  where n.name is not null and t.status not in ('done', 'cancelled', 'skipped', 'parked');
+  where n.name is not null and not pgrab_internal.ended(t.status);
 end;
 comment on function pgrab_internal.explain_signal is 'The gate of its signal.';
 

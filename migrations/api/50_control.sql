@@ -5,8 +5,10 @@
 -- The same for nodes and the cluster: 51_cluster.sql.  The public functions, and how they get here:
 -- 52_call.sql.
 
--- Another owner's task counts as unknown, unless the caller reads those of all.
-create or replace function pgrab_internal.control_lock(p_ids bigint[], p_what text, p_by text)
+-- Another owner's task counts as unknown, unless the caller reads those of all.  p_named: only those were
+-- named; others (members of a batch) may have ended in the meantime.
+create or replace function pgrab_internal.control_lock(
+  p_ids bigint[], p_what text, p_by text, p_named bigint[] default null)
 returns setof pgrab_internal.task
 language plpgsql as $$
 declare
@@ -22,7 +24,8 @@ begin
   return query select t.* from pgrab.task t
     where t.id = any (p_ids) and (c_all or t.owner = p_by) order by t.id for update;
   select i into v_missing from unnest(p_ids) i
-  where not exists (select from pgrab.task t where t.id = i and (c_all or t.owner = p_by)) limit 1;
+  where (p_named is null or i = any (p_named))
+    and not exists (select from pgrab.task t where t.id = i and (c_all or t.owner = p_by)) limit 1;
   if found then
     if c_reads and exists (select from pgrab.task t where t.id = v_missing) then
       raise exception using errcode = '42501', message = format('you may not %s task %s', p_what, v_missing),
@@ -65,9 +68,10 @@ declare
   v_ids bigint[];
   v_moves pgrab_internal.move[];
 begin
-  p_ids := pgrab_internal.batch_ids(p_ids, false, p_by);
   select array_agg(l.id), array_agg(pgrab_internal.move_to(l.id, l.version, p_verb)) into v_ids, v_moves
-  from pgrab_internal.control_lock(p_ids, p_verb, p_by) l where l.paused = (p_verb = 'resume');
+  from pgrab_internal.control_lock(
+    pgrab_internal.batch_ids(p_ids, false, p_by), p_verb, p_by, p_ids) l
+  where l.paused = (p_verb = 'resume');
   perform pgrab_internal.move(v_moves);
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
@@ -89,16 +93,19 @@ comment on function pgrab_internal.retry_hint is
 
 create or replace function pgrab_internal.retry(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$
+declare
+  c_tasks constant pgrab_internal.task[] := array(select l from pgrab_internal.control_lock(
+    pgrab_internal.batch_ids(p_ids, true, p_by), 'retry', p_by, p_ids) l);
+  v_ids constant bigint[] := array(select l.id from unnest(c_tasks) l where l.status = 'parked');
 begin
-  p_ids := pgrab_internal.batch_ids(p_ids, true, p_by);
   perform pgrab_internal.control_refuse(l, pgrab_internal.retry_hint(l))
-  from pgrab_internal.control_lock(p_ids, 'retry', p_by) l where pgrab_internal.retry_hint(l) is not null;
+  from unnest(c_tasks) l where l.status <> 'parked' and l.id = any (p_ids);
   perform pgrab_internal.move(array_agg(pgrab_internal.move_to(
     t.id, t.version, 'retry', p_due_at => clock_timestamp(), p_attempt => 0)))
-  from pgrab.task t where t.id = any (p_ids);
+  from pgrab.task t where t.id = any (v_ids);
   perform pgrab_internal.link_reopen(t.id) from pgrab.task t
-  where t.id = any (p_ids) and t.chain is not null;
-  return query select t.* from pgrab.task t where t.id = any (p_ids) order by t.id;
+  where t.id = any (v_ids) and t.chain is not null;
+  return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
 comment on function pgrab_internal.retry is 'pgrab.retry() for a caller.';
 
@@ -169,7 +176,8 @@ declare
       or not pgrab_internal.may_see_ended(i, p_by));
 begin
   for t in
-    select * from pgrab_internal.control_lock(case when p_ids is not null then v_live end, 'cancel', p_by)
+    select * from pgrab_internal.control_lock(
+      case when p_ids is not null then v_live end, 'cancel', p_by, p_ids)
   loop
     if t.chain is not null then
       -- it may have been cancelled together with an earlier task of the list
@@ -182,7 +190,7 @@ begin
       t.status := case when t.id = any (v_running) then 'running' else 'cancelled' end;
     elsif t.status = 'running' then
       perform pgrab_internal.wish_stop(t);
-    elsif t.status in ('done', 'cancelled', 'skipped') then
+    elsif pgrab_internal.is_over(t.status) then
       perform pgrab_internal.control_refuse(t,
         'It has ended in this run of its chain. pgrab.cancel(id) of the root stops the rest of the chain.');
     else
@@ -284,6 +292,13 @@ end $$;
 comment on function pgrab_internal.deleted is
   'The definition of a task that was deleted; refuses other tasks.';
 
+create or replace function pgrab_internal.definition_parents(p_definition jsonb) returns bigint[]
+language sql immutable
+return array_remove((p_definition ->> 'parent_id')::bigint || array(
+  select (e.edge ->> 'parent_id')::bigint
+  from jsonb_array_elements(p_definition -> 'parents') with ordinality e(edge, n) order by e.n), null);
+comment on function pgrab_internal.definition_parents is 'The parents of a definition, in their order.';
+
 -- p_new: the new ids of tasks that have just come back, by their old ones.
 create or replace function pgrab_internal.undelete_one(p_id bigint, p_new jsonb, p_by text)
 returns bigint
@@ -291,30 +306,29 @@ language plpgsql as $$
 declare
   d record;
   v_parents bigint[];
+  v_first integer; -- 1: the first of them is its parent_id
   v_missing bigint;
   v_want jsonb;
   v_id bigint;
 begin
   d := pgrab_internal.deleted(p_id, p_by);
-  select array_agg(coalesce((p_new ->> p.id)::bigint, p.id::bigint) order by p.n),
-    min(p.id::bigint) filter (where not p_new ? p.id
-      and not exists (select from pgrab.task x where x.id = p.id::bigint))
+  v_first := (d.definition ->> 'parent_id' is not null)::integer;
+  select array_agg(coalesce((p_new ->> p.id::text)::bigint, p.id) order by p.n),
+    min(p.id) filter (where not p_new ? p.id::text
+      and not exists (select from pgrab.task x where x.id = p.id))
   into v_parents, v_missing
-  from (select d.definition ->> 'parent_id' as id, 0 as n union all
-    select e.edge ->> 'parent_id', e.n
-    from jsonb_array_elements(d.definition -> 'parents') with ordinality e(edge, n)) p
-  where p.id is not null;
+  from unnest(pgrab_internal.definition_parents(d.definition)) with ordinality p(id, n);
   if v_missing is not null then
     raise exception using errcode = '55000',
       message = format('task %s cannot come back: its parent %s is not there', p_id, v_missing),
       hint = 'Bring back both in one call: pgrab.undelete(array[...]).';
   end if;
   v_want := d.definition - 'parents' || jsonb_strip_nulls(jsonb_build_object('owner', d.owner,
-    'parent_id', v_parents[1],
+    'parent_id', case when v_first = 1 then v_parents[1] end,
     'run_at', case when d.definition ->> 'schedule' is null and v_parents is null then d.fire_at end));
   v_id := pgrab_tool.add(v_want);
   insert into pgrab.edge (parent_id, child_id, run_if)
-  select v_parents[e.n + 1], v_id, e.edge ->> 'run_if'
+  select v_parents[e.n + v_first], v_id, e.edge ->> 'run_if'
   from jsonb_array_elements(d.definition -> 'parents') with ordinality e(edge, n);
   return v_id;
 end $$;
@@ -324,11 +338,23 @@ create or replace function pgrab_internal.undelete(p_ids bigint[], p_by text)
 returns setof pgrab_internal.task
 language plpgsql as $$
 declare
+  c_above constant jsonb := (
+    select jsonb_object_agg(i, pgrab_internal.definition_parents(d.definition))
+    from unnest(p_ids) i cross join lateral pgrab_internal.deleted(i, p_by) d);
+  v_left bigint[] := array(select distinct i from unnest(p_ids) i order by i);
+  v_ready bigint[];
   v_id bigint;
   v_new jsonb := '{}';
 begin
-  for v_id in select distinct i from unnest(p_ids) i order by i loop
-    v_new := v_new || jsonb_build_object(v_id, pgrab_internal.undelete_one(v_id, v_new, p_by));
+  while v_left <> '{}' loop -- parents first
+    v_ready := array(
+      select i from unnest(v_left) i
+      where not exists (
+        select from jsonb_array_elements(c_above -> i::text) p where p::bigint = any (v_left)));
+    foreach v_id in array v_ready loop
+      v_new := v_new || jsonb_build_object(v_id, pgrab_internal.undelete_one(v_id, v_new, p_by));
+    end loop;
+    v_left := array(select i from unnest(v_left) i where i <> all (v_ready));
   end loop;
   return query select x.* from jsonb_each_text(v_new) n join pgrab.task x on x.id = n.value::bigint
     order by x.id;

@@ -60,10 +60,10 @@ begin
     raise exception using errcode = '22023',
       message = format('only weight, labels and draining of node %L can be changed', old.name),
       hint = 'The node itself writes the rest: change its settings and restart it.';
-  elsif not (new.weight >= 0 and new.weight < 'infinity') then
+  elsif not new.weight between 0 and 1e6 then
     raise exception using errcode = '22023',
       message = format('weight of node %L cannot be %s', old.name, new.weight),
-      hint = 'Give a number, 0 or more, or null for the node''s own setting.';
+      hint = 'Give a number from 0 to 1000000, or null for the node''s own setting.';
   elsif new.labels is not null and not pgrab_internal.labels_fine(new.labels) then
     raise exception using errcode = '22023',
       message = format('labels of node %L are no object of texts: %s', old.name, left(new.labels::text, 200)),

@@ -48,7 +48,7 @@ begin
       message = format('task %s does not wait for signal %L', t.id, p_name),
       hint = case when t.wait_for is null then 'It waits for none: set wait_for to the name of one.'
         else format('It waits for %L.', t.wait_for) end;
-  elsif t.status in ('done', 'cancelled', 'skipped') then
+  elsif pgrab_internal.is_over(t.status) then
     perform pgrab_internal.control_refuse(t,
       'It has ended in this run of its chain; its next fire needs a signal of its own.');
   elsif c_over is not null then

@@ -115,22 +115,22 @@ end $$;
 comment on function pgrab_internal.batch_join is 'Adds members to a batch, or refuses them.';
 
 -- Members of batches with max_running come under its limit.  What the row says is what the INSERT has made.
+-- A limit of that name that somebody made for a batch without it is none of the batch's.
 create or replace function pgrab_internal.batch_bound(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off as $$
 declare
   v_task record;
 begin
   select t.id, t.batch, t.limit_key into v_task
-  from pgrab.task t
-  where t.id = any (p_ids) and t.limit_key is not null
-    and exists (select from pgrab.limit l where l.key = pgrab_internal.batch_limit(t.batch)) limit 1;
+  from pgrab.task t join pgrab.task b on b.id = t.batch
+  where t.id = any (p_ids) and t.limit_key is not null and b.args ->> 'max_running' is not null limit 1;
   if found then
     perform pgrab_internal.refuse('limit_key', v_task.limit_key, format('The members of batch %s are under '
       'its max_running, so they cannot be under another limit.', v_task.batch));
   end if;
-  update pgrab.task t set limit_key = l.key, version = t.version + 1
-  from pgrab.limit l
-  where t.id = any (p_ids) and l.key = pgrab_internal.batch_limit(t.batch);
+  update pgrab.task t set limit_key = pgrab_internal.batch_limit(t.batch), version = t.version + 1
+  from pgrab.task b
+  where t.id = any (p_ids) and b.id = t.batch and b.args ->> 'max_running' is not null;
 end $$;
 comment on function pgrab_internal.batch_bound is
   'Puts new members under the limit of their batch, if it has one.';

@@ -78,7 +78,7 @@ language sql stable
 begin atomic
   select r.outcome, pgrab_internal.output_json(r.kind, r.output), r.error
   from pgrab.last_run(p_id) r left join pgrab.task t on t.id = p_id
-  where r.outcome <> 'waited' and (t.id is null or t.status in ('parked', 'done', 'cancelled', 'skipped')
+  where r.outcome <> 'waited' and (t.id is null or pgrab_internal.ended(t.status)
     or t.schedule is not null and t.attempt = 0);
 end;
 comment on function pgrab.result(bigint) is

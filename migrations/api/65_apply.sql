@@ -252,7 +252,8 @@ begin
       select t.id from pgrab.task t
       where t.source = c_source and (t.owner = p_by or pgrab_internal.may_operate(p_by))
         and not pgrab_internal.is_of_batch(t.batch, t.chain) and not exists (
-        select from jsonb_array_elements(c_tasks) x where x ->> 'key' = t.key)), p_by) d;
+        select from jsonb_array_elements(c_tasks) x where x ->> 'key' = t.key)
+      order by t.id for update), p_by) d; -- what ends in the meantime is not deleted
   end if;
   return jsonb_array_length(c_tasks);
 end $$;

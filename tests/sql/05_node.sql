@@ -1,6 +1,6 @@
 -- A node as others see it: what it registered, its last heartbeat, and what operators say instead.
 begin;
-select plan(36);
+select plan(37);
 
 insert into pgrab.registration (id, name, host, pid, pgrab_version, strategy, weight, labels, slots,
   heartbeat_every, dead_after, started_at)
@@ -77,6 +77,8 @@ select is((select string_agg(e.what, ' ' order by e.at) from pgrab.event e where
 select throws_ok('update pgrab.node set weight = -1', '22023', 'weight of node ''n1'' cannot be -1');
 select throws_ok($$update pgrab.node set weight = 'infinity'$$, '22023',
   'weight of node ''n1'' cannot be Infinity');
+select throws_ok($$update pgrab.node set weight = 1000001$$, '22023',
+  'weight of node ''n1'' cannot be 1000001');
 select throws_ok($$update pgrab.node set weight = 'nan'$$, '22023', 'weight of node ''n1'' cannot be NaN');
 select throws_ok($$update pgrab.node set labels = '["eu"]'$$, '22023',
   'labels of node ''n1'' are no object of texts: ["eu"]');

@@ -1,13 +1,13 @@
 -- Blackouts (migrations/api/25_blackout.sql).
 begin;
 \ir limit.inc
-select plan(80);
+select plan(85);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------------- the window
 create function pg_temp.span(p_schedule text, p_lasts interval, p_zone text, p_at timestamptz) returns text
 language sql as $$
-  select s.begins_at || ' ' || s.ends_at
+  select s.begins_at || ' ' || s.ends_at || case when s.goes_on then ' and on' else '' end
   from pgrab_internal.blackout_span(jsonb_populate_record(null::pgrab_internal.blackout, jsonb_build_object(
     'schedule', p_schedule, 'lasts', p_lasts, 'timezone', p_zone)), p_at) s
 $$;
@@ -33,8 +33,14 @@ select is(pg_temp.span('0 0 * * FRI,SAT,SUN', '1 day', 'UTC', '2026-11-29 23:00Z
   '2026-11-27 00:00:00+00 2026-11-30 00:00:00+00', 'a row of them begins with the first');
 select is(pg_temp.span('0 6 * * MON-FRI', '24 h', 'Europe/Berlin', '2026-11-27 12:00Z'),
   '2026-11-23 05:00:00+00 2026-11-28 05:00:00+00', 'also of windows of so many hours');
-select is(pg_temp.span('0 * * * *', '90 min', 'UTC', '2026-11-29 12:00Z') ~ 'infinity', true,
+select is(pg_temp.span('0 * * * *', '90 min', 'UTC', '2026-11-29 12:00Z') ~ '^2026-11-29 .* and on$', true,
   'some never end');
+select is(pg_temp.span('* * * * MON-FRI', '1 min', 'UTC', '2026-11-27 12:00Z') ~ ' 2026-11-28 00:00:00\+00$',
+  true, 'a row of many ends');
+select is(pg_temp.span('* * * * MON-FRI', '1 min', 'UTC', '2026-11-23 12:00Z') ~ '-24 04:40:00\+00 and on$',
+  true, 'of very many so many are told');
+select is(pg_temp.span('* * * * SAT', '1 day', 'UTC', '2026-11-29 23:58Z') ~ ' 2026-11-29 23:59:00\+00$',
+  true, 'also when each of them takes in the next thousand');
 select is(pg_temp.span('0 0 29 2 *', '1 h', 'UTC', '2096-03-01Z'),
   '2104-02-29 00:00:00+00 2104-02-29 01:00:00+00', 'some are rare');
 
@@ -52,10 +58,12 @@ select is(pg_temp.refused(v, c), 'refused', v)
 from (values ('default values', 'during'), ('(during) values (''empty'')', 'during'),
   ('(during) values (tstzrange(now(), null))', 'during'),
   ('(during) values (tstzrange(now(), ''infinity''))', 'during'),
+  ('(during) values (tstzrange(now(), ''10000-01-01''))', 'during'),
   ('(during, schedule, lasts) values (tstzrange(now(), now() + ''1 h''), ''@daily'', ''1 h'')', 'during'),
   ('(schedule) values (''@daily'')', 'lasts'), ('(schedule, lasts) values (''@daily'', ''-1 h'')', 'lasts'),
   ('(during, lasts) values (tstzrange(now(), now() + ''1 h''), ''1 h'')', 'lasts'),
   ('(schedule, lasts) values (''@daily'', ''1 day'')', 'lasts'),
+  ('(schedule, lasts) values (''* * * * *'', ''1 day'')', 'lasts'),
   ('(schedule, lasts) values (''@every 1h'', ''1 min'')', 'schedule')) r(v, c);
 select throws_ok($$insert into pgrab.blackout (name, during, task_like)
   values ('w', tstzrange(now(), now() + '1 h'), E'a\\')$$, '22025',

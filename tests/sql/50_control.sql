@@ -1,6 +1,6 @@
 -- What a person does to tasks: pause, resume, retry, run_now.
 begin;
-select plan(57);
+select plan(59);
 
 insert into pgrab.task (id, kind, run_at) overriding system value
 select i, 'noop', now() + interval '1 hour' from generate_series(1001, 1005) i;
@@ -123,6 +123,16 @@ delete from pgrab.task where key = 'by sql';
 select is((select schedule from pgrab.undelete('by sql')), '@daily', 'what a DELETE took comes back');
 select throws_ok('select pgrab.undelete(4711)', '55000', null, 'what has ended was not deleted');
 select throws_ok('select pgrab.undelete(4712)', 'P0002', null, 'and of others nothing is kept');
+insert into pgrab.task (id, key, kind, run_at) overriding system value values
+  (31, 'child', 'noop', '2099-01-01'), (32, 'parent', 'noop', '2099-01-01');
+insert into pgrab.edge (parent_id, child_id) values (32, 31);
+select pgrab.delete(array[31, 32]);
+select is((select count(*) from pgrab.undelete(array[31, 32])), 2::bigint,
+  'a child comes back with a parent that was made after it');
+select is((select array_agg(p.key || ' ' || c.key) from pgrab.edge e join pgrab.task p on p.id = e.parent_id
+    join pgrab.task c on c.id = e.child_id where c.key = 'child'), array['parent child'],
+  'and is its child again');
+select pgrab.delete('{parent,child}'::text[]);
 
 -- what delete_chain takes
 select is((select count(*) from pgrab.delete_chain(pgrab_tool.id_of('root'))), 4::bigint,

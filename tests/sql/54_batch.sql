@@ -1,6 +1,6 @@
 -- Batches: members, their figures, how a batch ends, and what people do with it.
 begin;
-select plan(75);
+select plan(78);
 set local timezone = 'UTC';
 alter table pgrab.task alter id restart with 1000;
 \ir chain.inc
@@ -222,6 +222,20 @@ insert into pgrab.task (id, kind) overriding system value values (73, 'batch');
 select throws_like($$insert into pgrab.edge (parent_id, child_id) values (72, 73)$$,
   'task 72 cannot be a parent of task 73: a batch runs once%', 'nor a batch to one with a schedule');
 delete from pgrab.task where id >= 60;
+
+-- somebody has made a limit of that name
+insert into pgrab.limit (key, max_running) values ('batch:80', 1), ('api', 1);
+insert into pgrab.task (id, kind) overriding system value values (80, 'batch');
+select lives_ok($$insert into pgrab.task (id, kind, batch, limit_key) overriding system value
+  values (81, 'noop', 80, 'api'), (82, 'noop', 80, null)$$,
+  'members of a batch without max_running are as they are');
+select results_eq('select limit_key from pgrab.task where id in (81, 82) order by id', array['api', null],
+  'under no limit of that name');
+insert into pgrab.task (id, kind, args) overriding system value values (83, 'batch', '{"max_running": 3}');
+select throws_like($$insert into pgrab.task (kind, batch, limit_key) values ('noop', 83, 'api')$$,
+  'task limit_key cannot be%', 'with max_running they have its limit');
+delete from pgrab.task where id >= 80;
+delete from pgrab.limit where key = 'batch:80';
 
 select pgrab_internal.batches_leave();
 select is_empty($$select from pgrab.limit where key like 'batch:%'$$, 'the limit goes, too');

@@ -1,7 +1,7 @@
 -- What people are told of tasks: pgrab.alert and on_failure.
 begin;
 \ir alert.inc
-select plan(71);
+select plan(72);
 set local timezone = 'UTC';
 
 insert into pgrab.task (id, key, kind, schedule, max_attempts) overriding system value values
@@ -112,6 +112,8 @@ select throws_ok($$insert into pgrab.task (kind, on_failure) values ('noop', '{"
 select throws_ok(
   $$update pgrab.task set on_failure = '{"kind": "noop", "events": ["overdue"]}' where id = 1$$,
   '22023', 'the template of an alert cannot be ''["overdue"]''', 'no such event');
+select throws_ok($$insert into pgrab.alert (name, events, after, template)
+  values ('x', '{waiting}', '10000 years', '{"kind": "noop"}')$$, '23514');
 select throws_ok($$insert into pgrab.alert (name, template) values ('x', '{"kind": "ruby"}')$$, '22023',
   'task kind cannot be ''ruby''', 'nor in an alert');
 select throws_ok($$insert into pgrab.alert (name, template, events)
