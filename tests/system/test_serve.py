@@ -206,7 +206,7 @@ def test_a_request_that_can_be_read_in_two_ways_is_refused(serving, headers):
 @pytest.mark.parametrize("method", ["HEAD", "GET", "DELETE", "OPTIONS", "PATCH", "TRACE"])
 @pytest.mark.parametrize("length", ["Content-Length: {}", "Content-Length : {}", "content-length\t: {}", "Transfer-Encoding: chunked"])
 def test_a_body_is_no_request_whatever_the_method(serving, db, method, length):
-    task = db.add(kind="noop", run_at="infinity")
+    task = db.add(kind="noop", run_at="2099-01-01")
     inner = f"POST /api/v1/tasks/{task}/cancel HTTP/1.1\r\nHost: localhost\r\nX-Ignored: 1\r\n\r\n"
     body = f"{len(inner):x}\r\n{inner}\r\n0\r\n\r\n" if "chunked" in length else inner
     serve = serving()
