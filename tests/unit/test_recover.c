@@ -383,6 +383,8 @@ a_leak_stays_while_a_loader_asks_what_its_claim_has_taken(void **unused)
 	struct fake_task *claimed = held_by(11, FAKE_CLAIMED);
 	int64_t since = clock_mono_us();
 
+	parts_claimed(&p, clock_mono_us() + 3600 * US_PER_S, false);
+	parts_boss(&p);
 	p.n.unsure = 1;
 	while (clock_mono_us() < since + 60 * US_PER_S)
 		next();
