@@ -828,7 +828,8 @@ create table pgrab.limit (
   constraint limit_max_running_check check (max_running >= 0),
   constraint limit_per_second_check check (per_second between 0.000001 and 100000),
   constraint limit_break_after_check check (break_after between 1 and 1000000),
-  constraint limit_break_for_check check (break_for >= '100 ms' and break_for <= '1 year'),
+  constraint limit_break_for_check check (break_for >= '100 ms' and break_for <= '1 year'
+    and date_part('epoch', break_for) between 0 and 1e9 and date_part('day', break_for) between -1e6 and 1e6),
   constraint limit_some_check check (num_nonnulls(max_running, per_second, break_after) > 0)
 );
 comment on table pgrab.limit is
@@ -1516,7 +1517,9 @@ create table pgrab.alert (
       alive,digest}'
     and cardinality(events) between 1 and 20 and array_position(events, null) is null),
   constraint alert_after_check check (
-    case when 'waiting' = any (events) then coalesce(after > '0' and after <= '3650 days', false)
+    case when 'waiting' = any (events) then coalesce(after > '0' and after <= '3650 days'
+        and date_part('epoch', after) between 0 and 1e9
+        and date_part('day', after) between -1e6 and 1e6, false) -- is_span(), 10_check.sql
       else after is null end),
   constraint alert_schedule_check check ((events && '{alive,digest}') = (schedule is not null)),
   constraint alert_succeeded_check check (
@@ -1611,7 +1614,8 @@ comment on column pgrab_internal.notice.task_id is 'The task. Null: it is of a n
 comment on column pgrab_internal.notice.node_id is 'The node. Null: it is of a task.';
 comment on column pgrab_internal.notice.next_at is 'When it is its turn: it takes turns with the others.';
 comment on column pgrab_internal.notice.tries is 'How often an alert met a lock.';
-comment on column pgrab_internal.notice.event is 'What has happened, as in pgrab.alert.events.';
+comment on column pgrab_internal.notice.event is
+  'What has happened, as in pgrab.alert.events; again: this template could not be inserted before.';
 comment on column pgrab_internal.notice.facts is 'What is known of it, as strings.';
 comment on column pgrab_internal.notice.template is
   'The on_failure of the task, if it is to be told of this.';

@@ -49,21 +49,23 @@ end $$;
 comment on function pgrab_internal.call_begin is
   'From here on the caller acts through one of our functions. Returns the argument for call_end().';
 
-create or replace function pgrab_internal.call_end(p_before text[]) returns void
+-- By assignments, and so for its callers, too: in a query the key would be a constant of its plan, which any
+-- user may have printed (debug_print_plan).
+create or replace function pgrab_internal.call_end(p_before text[]) returns text[]
 language plpgsql as $$
 begin
-  perform set_config('pgrab.call', p_before[1], true), set_config('pgrab.caller', p_before[2], true);
+  p_before[1] := set_config('pgrab.call', p_before[1], true);
+  p_before[2] := set_config('pgrab.caller', p_before[2], true);
+  return null;
 end $$;
-comment on function pgrab_internal.call_end is 'Ends what call_begin() began.';
+comment on function pgrab_internal.call_end is 'Ends what call_begin() began; returns nothing.';
 
 create or replace function pgrab_internal.call_verb() returns text
 language plpgsql stable as $$
-declare
-  c_setting constant text := current_setting('pgrab.call', true);
 begin
-  return case when c_setting <> '' then (
-    select substr(c_setting, length(k.value) + 1) from pgrab_internal.key k
-    where k.name = 'call' and starts_with(c_setting, k.value)) end;
+  return case when current_setting('pgrab.call', true) <> '' then (
+    select substr(current_setting('pgrab.call', true), length(k.value) + 1) from pgrab_internal.key k
+    where k.name = 'call' and starts_with(current_setting('pgrab.call', true), k.value)) end;
 end $$;
 comment on function pgrab_internal.call_verb is
   'Which public function is at work. Null: none, a user writes to the tables directly.';

@@ -289,42 +289,60 @@ language sql immutable parallel safe
 return p_name ~ '^[A-Za-z0-9_.:-]{1,100}$';
 comment on function pgrab_internal.signal_name_fine is 'May a signal have this name?';
 
+-- Intervals are compared as if months had 30 days, and days 24 hours, so '71582780 months -2147483400 days'
+-- is 0; but no time can be that much later.
+create or replace function pgrab_internal.is_span(p_span interval, p_low interval, p_high interval)
+returns boolean
+language sql immutable parallel safe
+return p_span between p_low and p_high and date_part('epoch', p_span) between 0 and 1e9
+  and date_part('day', p_span) between -1e6 and 1e6;
+comment on function pgrab_internal.is_span is
+  'Is it in this range, and a span of time that can be added to any time?';
+
 -- One expression, for the cost of a statement for each row would be three times that of the INSERT.
 create or replace function pgrab_internal.task_fault(t pgrab_internal.task) returns text
 language sql stable
 return case
   when not octet_length(t.name) between 1 and 1000 then 'name: A name is 1 to 1000 bytes long, or null.'
   when not octet_length(t.key) between 1 and 1000 then 'key: A key is 1 to 1000 bytes long, or null.'
+  when not octet_length(t.limit_key) between 1 and 1000
+    then 'limit_key: A key is 1 to 1000 bytes long, or null.'
   when octet_length(t.source) > 1000 then 'source: A source may be at most 1000 bytes long.'
-  when not t.timeout between '1 ms' and '365 days' then 'timeout: A timeout is between 1 ms and 365 days.'
+  when not pgrab_internal.is_span(t.timeout, '1 ms', '365 days')
+    then 'timeout: A timeout is between 1 ms and 365 days.'
   when not t.max_attempts between 1 and 1000 then 'max_attempts: Attempts per fire: 1 to 1000.'
-  when not t.backoff between '0' and '365 days' then 'backoff: A wait is between 0 and 365 days.'
-  when not t.backoff_max between t.backoff and '365 days'
+  when not pgrab_internal.is_span(t.backoff, '0', '365 days')
+    then 'backoff: A wait is between 0 and 365 days.'
+  when not pgrab_internal.is_span(t.backoff_max, t.backoff, '365 days')
     then 'backoff_max: The longest wait is between backoff and 365 days.'
   when t.delivery not in ('at_least_once', 'at_most_once')
     then 'delivery: One of: at_least_once, at_most_once.'
   when t.preemptible and t.delivery = 'at_most_once'
     then 'preemptible: With delivery at_most_once a run that was stopped could not be started again.'
   when t.misfire not in ('skip', 'once', 'all') then 'misfire: One of: skip, once, all.'
-  when not t.misfire_after between '1 s' and '365 days' then 'misfire_after: Between 1 s and 365 days.'
+  when not pgrab_internal.is_span(t.misfire_after, '1 s', '365 days')
+    then 'misfire_after: Between 1 s and 365 days.'
   when not t.misfire_limit between 0 and 100000 then 'misfire_limit: Between 0 and 100000.'
   when t.max_runs < 1 then 'max_runs: At least 1, or null for no end.'
-  when not t.jitter between '0' and '7 days' then 'jitter: Between 0 and 7 days.'
+  when not pgrab_internal.is_span(t.jitter, '0', '7 days') then 'jitter: Between 0 and 7 days.'
   when t.starts_at >= t.ends_at then 'ends_at: It must be later than starts_at.'
-  when not isfinite(t.starts_at) then 'starts_at: Give a point in time, or null.'
+  when not t.starts_at between '0001-01-01 UTC' and '9999-12-31 UTC'
+    then 'starts_at: Give a point in time, in the years 1 to 9999, or null.'
   when t.run_if not in ('success', 'failure', 'always') then 'run_if: One of: success, failure, always.'
   when t.on_closed not in ('skip', 'next', 'previous') then 'on_closed: One of: skip, next, previous.'
   when t.on_closed <> 'skip' and t.schedule ~* '^[ \t]*@(every|after)[ \t]'
     then 'on_closed: @every and @after count from one fire to the next: skip leaves out those of closed '
       'days. To move fires, write a cron expression.'
-  when not t.expect_within between '1 s' and '3650 days'
+  when not pgrab_internal.is_span(t.expect_within, '1 s', '3650 days')
     then 'expect_within: Between 1 s and 3650 days, or null.'
-  when not t.slow_after between '1 s' and '365 days' then 'slow_after: Between 1 s and 365 days, or null.'
-  when not t.stall_after between '1 s' and '365 days' then 'stall_after: Between 1 s and 365 days, or null.'
-  when not t.keep between '0' and '3650 days' then 'keep: Between 0 and 3650 days, or null.'
+  when not pgrab_internal.is_span(t.slow_after, '1 s', '365 days')
+    then 'slow_after: Between 1 s and 365 days, or null.'
+  when not pgrab_internal.is_span(t.stall_after, '1 s', '365 days')
+    then 'stall_after: Between 1 s and 365 days, or null.'
+  when not pgrab_internal.is_span(t.keep, '0', '3650 days') then 'keep: Between 0 and 3650 days, or null.'
   when not pgrab_internal.signal_name_fine(t.wait_for)
     then 'wait_for: The name of a signal is 1 to 100 letters, digits, ''_'', ''-'', ''.'' or '':''.'
-  when not t.wait_timeout between '1 ms' and '3650 days'
+  when not pgrab_internal.is_span(t.wait_timeout, '1 ms', '3650 days')
     then 'wait_timeout: Between 1 ms and 3650 days, or null: it waits for ever.'
   when t.wait_timeout is not null and t.wait_for is null
     then 'wait_timeout: It goes with wait_for, the name of the signal that the task waits for.'
@@ -345,7 +363,7 @@ return case
   when t.prefer is not null and not pgrab_internal.labels_fine(t.prefer)
     then 'prefer: A JSON object of label values, for example {"site": "hq"}, or null; values are strings, as '
       'in the node''s labels setting.'
-  when not t.failover_after between '0' and '365 days'
+  when not pgrab_internal.is_span(t.failover_after, '0', '365 days')
     then 'failover_after: Between 0 and 365 days, or null: 30 s.'
   when t.failover_after is not null and t.prefer is null
     then 'failover_after: It goes with prefer, the labels of the nodes that should take the task.'
@@ -441,9 +459,12 @@ comment on function pgrab_internal.plan_check is
 create or replace function pgrab_internal.limit_check(p_key text, p_owner text) returns void
 language plpgsql as $$
 declare
-  l constant pgrab_internal.limit := pgrab_internal.limit_get(p_key);
+  l constant pgrab_internal.limit := pgrab_internal.limit_get(case when octet_length(p_key) <= 1000
+    then p_key end);
 begin
-  if p_key like '%*' then
+  if octet_length(p_key) > 1000 then -- before it is looked for by each of its beginnings
+    perform pgrab_internal.refuse('limit_key', left(p_key, 200), 'A key is at most 1000 bytes long.');
+  elsif p_key like '%*' then
     perform pgrab_internal.refuse('limit_key', p_key,
       'With * at its end it is a pattern for limits. A task names one key that the pattern matches.');
   elsif p_key is not null

@@ -489,7 +489,7 @@ declare
 begin
   perform pgrab_tool.edit(t.id,
     jsonb_build_object('run_at', t.run_at, 'updated_at', clock_timestamp()));
-  perform set_config('pgrab.link_ends', v_before, true);
+  v_before := set_config('pgrab.link_ends', v_before, true);
 end $$;
 comment on function pgrab_internal.edit_time is
   'Writes the run_at of a task that is running, or that an upsert has not changed.';

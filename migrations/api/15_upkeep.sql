@@ -150,11 +150,10 @@ begin
     order by x.finished_at limit 10000) g;
 end $$;
 comment on function pgrab_internal.runs_leave is
-  'Deletes history of the retention that is older than its task''s `keep`; older days: day_drop().';
+  'Deletes history of the retention that is older than its task''s `keep`; older days: day_leave().';
 
--- The partition is dropped, unless a task wants its history kept for longer: then everything else in it is
--- deleted, p_rows at once.
-create or replace function pgrab_internal.day_drop(p_name text, p_day date, p_rows integer default 200000)
+-- When a task wants its history kept for longer, everything else in a partition is deleted, p_rows at once.
+create or replace function pgrab_internal.day_leave(p_name text, p_day date, p_rows integer default 200000)
 returns boolean
 language plpgsql as $$
 declare
@@ -173,14 +172,26 @@ begin
   if v_kept then
     execute format('delete from pgrab.%1$I r where r.ctid = any (array(
       select x.ctid from pgrab.%1$I x where x.task_id <> all ($1) limit $2))', p_name) using c_kept, p_rows;
-  else
-    execute format('drop table pgrab.%I', p_name);
   end if;
   return not v_kept;
 end $$;
-comment on function pgrab_internal.day_drop is
-  'Drops a partition of the history or the events, or deletes some of what need not be kept of it. True: it '
-  'was dropped.';
+comment on function pgrab_internal.day_leave is
+  'Deletes some of what need not be kept of a partition of the history. True: it can be dropped.';
+
+-- Nothing of it is done when a reader holds one of them: the next round tries again.
+create or replace function pgrab_internal.partitions_drop(p_names text[]) returns text[]
+language plpgsql set lock_timeout = '100ms' as $$
+declare
+  v_name text;
+begin
+  foreach v_name in array p_names loop
+    execute format('drop table pgrab.%I', v_name);
+  end loop;
+  return p_names;
+exception when lock_not_available then
+  return '{}';
+end $$;
+comment on function pgrab_internal.partitions_drop is 'Drops these partitions; returns those, or none.';
 
 -- Of the days that have no partition.
 create or replace function pgrab_internal.rest_leave(p_retention interval, p_rows integer default 200000)
@@ -205,13 +216,14 @@ end $$;
 comment on function pgrab_internal.rest_leave is
   'Deletes rows of the default partitions that are older than the retention, so many at once.';
 
--- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, and waits only briefly
--- for readers of the history: the next round tries again.
+-- Dropping takes a lock that finishes wait for.  So it comes last in its transaction, behind all that takes
+-- time, and waits only briefly for readers of the history.
 create or replace function pgrab_internal.days_drop(p_retention interval) returns setof text
-language plpgsql set lock_timeout = '100ms' as $$
+language plpgsql as $$
 declare
   c_until constant timestamptz := clock_timestamp() + interval '2 s';
   v_name text;
+  v_over text[] := '{}';
 begin
   for v_name in
     select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -221,12 +233,11 @@ begin
     order by random()
   loop
     exit when clock_timestamp() > c_until; -- the next round goes on
-    if pgrab_internal.day_drop(v_name, to_date(right(v_name, 8), 'YYYYMMDD')) then
-      return next v_name;
+    if pgrab_internal.day_leave(v_name, to_date(right(v_name, 8), 'YYYYMMDD')) then
+      v_over := v_over || v_name;
     end if;
   end loop;
-exception when lock_not_available then
-  return;
+  return query select unnest(pgrab_internal.partitions_drop(v_over));
 end $$;
 comment on function pgrab_internal.days_drop is
   'Drops the partitions of the history and the events that are older than the retention.';

@@ -278,7 +278,8 @@ declare
       then 'during'
     when b.during is not null and (isempty(b.during) or coalesce(not (lower(b.during) > '-infinity'
       and upper(b.during) < '10000-01-01 UTC'), true)) then 'during'
-    when b.schedule is not null and coalesce(b.lasts <= '0', true) then 'lasts'
+    when b.schedule is not null
+      and not coalesce(pgrab_internal.is_span(b.lasts, '1 us', '365 days'), false) then 'lasts'
     when b.schedule is null and b.lasts is not null then 'lasts' end;
 begin
   perform pgrab_internal.like_check('blackout ' || quote_literal(b.name), b.task_like);

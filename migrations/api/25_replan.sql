@@ -161,7 +161,7 @@ create or replace function pgrab_internal.replan_slice(p_id bigint, p_calendar t
 returns bigint
 language plpgsql as $$
 declare
-  c_slice constant integer := 200;
+  c_slice constant integer := 10; -- a schedule that fires on closed days only is looked at for 30 years
   v_tasks pgrab_internal.task[];
   v_ids bigint[] := array(
     select t.id from pgrab.task t where t.calendar = p_calendar and t.id > p_after
@@ -182,7 +182,7 @@ begin
   return cardinality(v_tasks);
 end $$;
 comment on function pgrab_internal.replan_slice is
-  'Plans the next 200 tasks of a calendar again. Those that somebody has locked are left to the next round, '
+  'Plans the next 10 tasks of a calendar again. Those that somebody has locked are left to the next round, '
   'or read the calendar themselves.';
 
 -- Serves: tell.sql.

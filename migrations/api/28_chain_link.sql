@@ -57,6 +57,8 @@ begin
   if v_over = '{}' then
     return;
   end if;
+  perform from unnest((select v_over)) o(chain) cross join lateral (
+    select from pgrab.task t where t.chain = o.chain order by t.id for update) l;
   perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'leave') order by t.id))
   from unnest((select v_over)) o(chain)
     cross join lateral (select t.id, t.version from pgrab.task t where t.chain = o.chain offset 0) t;

@@ -53,6 +53,7 @@ begin
   set root = null, pending = null,
     stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked')
   where c.chain = p_chain returning * into h;
+  perform from pgrab.task t where t.chain = p_chain order by t.id for update;
   perform pgrab_internal.links_ended(p_chain, pgrab_internal.chain_after(p_chain));
   v_fresh := pgrab_internal.links_fresh(p_chain);
   perform pgrab_internal.move(array_agg(case
@@ -112,6 +113,8 @@ comment on function pgrab_internal.chain_next is
 create or replace function pgrab_internal.chain_rearm(h pgrab_internal.chain, p_next timestamptz) returns void
 language plpgsql as $$
 begin
+  -- an edit or a pause that is under way comes before this, or after
+  perform from pgrab.task t where t.chain = h.chain order by t.id for update;
   perform pgrab_internal.move(array_agg(case when t.id = h.root
     then pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => p_next, p_run_at => p_next,
       p_attempt => 0, p_needs => 0, p_met => 0)

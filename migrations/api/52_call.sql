@@ -68,7 +68,7 @@ comment on function pgrab_internal.signal_detail is
 create or replace function pgrab_internal.called() returns trigger
 language plpgsql as $$
 declare
-  c_before constant text[] := pgrab_internal.call_begin(new.verb, new.caller);
+  v_before text[] := pgrab_internal.call_begin(new.verb, new.caller);
 begin
   perform pgrab_internal.call_check(new.verb, new.caller);
   if new.verb = 'apply' then
@@ -104,7 +104,7 @@ begin
       case when new.verb = 'signal' then pgrab_internal.signal_detail(new.word, new.file) end
     from unnest(new.tasks) t;
   end if;
-  perform pgrab_internal.call_end(c_before);
+  v_before := pgrab_internal.call_end(v_before);
   return new;
 end $$;
 comment on function pgrab_internal.called() is 'Trigger: carries out a public function, and records it.';

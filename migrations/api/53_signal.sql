@@ -164,6 +164,52 @@ begin
 end $$;
 comment on function pgrab_internal.wait_over is 'What becomes of a task whose signal has not come in time.';
 
+-- The caller has locked the tasks.
+create or replace function pgrab_internal.waits_expire(p_ids bigint[], p_now timestamptz) returns bigint
+language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_go_on bigint[];
+  v_moves pgrab_internal.move[];
+begin
+  select array_agg(pgrab_internal.wait_over(row(t.*)::pgrab_internal.task,
+      format('signal %s did not come within %s', w.name, date_trunc('milliseconds', w.until - w.since)))
+      order by t.id) filter (where not w.goes_on),
+    array_agg(t.id order by t.id) filter (where w.goes_on)
+  into v_moves, v_go_on
+  from unnest((select p_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
+    join pgrab.wait w on w.task_id = any (array[i.id]) and w.until <= p_now
+  where pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation);
+  return cardinality(pgrab_internal.move(
+    v_moves || pgrab_internal.waits_over(v_go_on, '{"timed_out": true}')))
+    + pgrab_internal.answers_over(p_ids, p_now);
+end $$;
+comment on function pgrab_internal.waits_expire is
+  'Ends the waits of these tasks that are over. Returns how many.';
+
+-- Of one whose link another session has locked, or whose next fire cannot be worked out, the wait is over
+-- a little later, so that it is not among the first each time.
+create or replace function pgrab_internal.waits_expire_each(p_ids bigint[], p_now timestamptz) returns bigint
+language plpgsql set lock_timeout = '4ms' as $$
+declare
+  v_over bigint := 0;
+  v_id bigint;
+begin
+  foreach v_id in array p_ids loop
+    begin
+      v_over := v_over + pgrab_internal.waits_expire(array[v_id], p_now);
+    exception
+      when lock_not_available or deadlock_detected then
+        update pgrab.wait w set until = clock_timestamp() + interval '1 s' where w.task_id = v_id;
+      when data_exception or integrity_constraint_violation or raise_exception then
+        raise warning 'the wait of task % could not be ended: %', v_id, sqlerrm;
+        update pgrab.wait w set until = clock_timestamp() + interval '1 min' where w.task_id = v_id;
+    end;
+    exit when clock_timestamp() > p_now + interval '1 s';
+  end loop;
+  return v_over;
+end $$;
+comment on function pgrab_internal.waits_expire_each is 'waits_expire(), one by one.';
+
 -- Never early: the database's clock decides.  A task that another session has locked is left to the next
 -- call.
 -- Serves: waits.sql.
@@ -174,24 +220,20 @@ set enable_seqscan = off set enable_sort = off set jit = off set plan_cache_mode
 declare
   c_now constant timestamptz := clock_timestamp();
   v_ids bigint[];
-  v_go_on bigint[];
-  v_moves pgrab_internal.move[];
 begin
   v_ids := array(
     select w.task_id from pgrab.wait w cross join lateral (
       select from pgrab.task t where t.id = any (array[w.task_id]) for update skip locked) l
     where w.until <= c_now order by w.until limit p_most);
-  select array_agg(pgrab_internal.wait_over(row(t.*)::pgrab_internal.task,
-      format('signal %s did not come within %s', w.name, date_trunc('milliseconds', w.until - w.since)))
-      order by t.id) filter (where not w.goes_on),
-    array_agg(t.id order by t.id) filter (where w.goes_on)
-  into v_moves, v_go_on
-  from unnest((select v_ids)) i(id) join pgrab.task t on t.id = any (array[i.id])
-    join pgrab.wait w on w.task_id = any (array[i.id]) and w.until <= c_now
-  where pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation);
-  over := cardinality(pgrab_internal.move(
-    v_moves || pgrab_internal.waits_over(v_go_on, '{"timed_out": true}')))
-    + pgrab_internal.answers_over(v_ids, c_now);
+  over := 0;
+  if v_ids <> '{}' then
+    begin
+      over := pgrab_internal.waits_expire(v_ids, c_now);
+    exception when lock_not_available or deadlock_detected or data_exception
+      or integrity_constraint_violation or raise_exception then
+      over := pgrab_internal.waits_expire_each(v_ids, c_now);
+    end;
+  end if;
   delete from pgrab.wait w
   where w.task_id = any (array(
       select x.task_id from pgrab.wait x where x.until <= c_now order by x.until limit p_most))

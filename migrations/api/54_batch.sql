@@ -373,6 +373,26 @@ end $$;
 comment on function pgrab_internal.batch_left is
   'Is a member of a batch left? p_parked: those that are parked count.';
 
+-- When another session has a link below it locked, the next look ends it.
+create or replace function pgrab_internal.batch_end(t pgrab_internal.task) returns void
+language plpgsql set lock_timeout = '20ms' as $$
+declare
+  f constant pgrab_internal.batch_figures := pgrab_internal.batch_figures(t.id);
+  c_failed constant bigint := f.parked + f.gone;
+  r pgrab_internal.note := pgrab_internal.note(case c_failed when 0 then 'succeeded' else 'failed' end,
+    case when c_failed > 0 then format('%s of %s members have not succeeded', c_failed, f.members) end);
+begin
+  r.output := format('%s members, %s succeeded', f.members, f.succeeded);
+  perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version,
+    case c_failed when 0 then 'succeed' else 'park' end, p_fires => t.fires + 1, p_run => r)]);
+exception
+  when lock_not_available or deadlock_detected then
+    null;
+  when data_exception or integrity_constraint_violation or raise_exception then
+    raise warning 'batch % could not be ended: %', t.id, sqlerrm;
+end $$;
+comment on function pgrab_internal.batch_end is 'Ends a batch of which no member is left.';
+
 -- The more sealed batches there are, the more seldom each is looked at: a thousand in a second.
 -- Serves: waits.sql.
 create or replace function pgrab_internal.batches_tick(out looked bigint, out next_us bigint)
@@ -384,8 +404,6 @@ declare
   v_ids bigint[];
   v_id bigint;
   t pgrab_internal.task;
-  f pgrab_internal.batch_figures;
-  r pgrab_internal.note;
 begin
   if pgrab_internal.duty_take('batches', '1 minute') then
     perform pgrab_internal.batches_leave();
@@ -397,13 +415,7 @@ begin
     select x.* into t from pgrab.task x where x.id = v_id for update skip locked;
     if pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
       and not pgrab_internal.batch_left(v_id, t.args ->> 'parked' is distinct from 'failed') then
-      f := pgrab_internal.batch_figures(v_id);
-      r := pgrab_internal.note(case f.parked + f.gone when 0 then 'succeeded' else 'failed' end,
-        case when f.parked + f.gone > 0
-          then format('%s of %s members have not succeeded', f.parked + f.gone, f.members) end);
-      r.output := format('%s members, %s succeeded', f.members, f.succeeded);
-      perform pgrab_internal.move(array[pgrab_internal.move_to(t.id, t.version,
-        case f.parked + f.gone when 0 then 'succeed' else 'park' end, p_fires => t.fires + 1, p_run => r)]);
+      perform pgrab_internal.batch_end(t);
     end if;
     -- what has become of members in the meantime goes into one row
     with n as (

@@ -204,7 +204,7 @@ declare
 begin
   v_before := pgrab_internal.call_begin('alert', p_owner);
   perform pgrab_tool.add(v_task);
-  perform pgrab_internal.call_end(v_before);
+  v_before := pgrab_internal.call_end(v_before);
 end $$;
 comment on function pgrab_internal.alert_insert is
   'Inserts the task that reports an incident; it belongs to the role that set the alert.';
@@ -340,7 +340,9 @@ begin
   end if;
   with found as (
     insert into pgrab.incident (task_id, event, since, failures)
-    select o.id, 'overdue', statement_timestamp(), 0 from pgrab.overdue o
+    select o.id, 'overdue', statement_timestamp(), 0
+    from pgrab.overdue o cross join lateral ( -- who is about to write an incident has the task locked
+      select from pgrab.task t where t.id = any (array[o.id]) for update skip locked) l
     where not exists (select from pgrab.incident i where i.task_id = any (array[o.id])) limit c_most
     on conflict (task_id) do nothing returning *)
   select count(pgrab_internal.notice_add('overdue', row(t.*)::pgrab_internal.task,
@@ -439,7 +441,8 @@ create or replace function pgrab_internal.alerts_for(
 returns table (name text, template jsonb, owner text)
 language sql stable
 begin atomic
-  select '', p_template, p_facts ->> 'owner' where p_template is not null and p_after is null
+  select '', p_template, coalesce(p_facts ->> 'set_by', p_facts ->> 'owner')
+  where p_template is not null and p_after is null
   union all
   (select a.name, a.template, a.set_by from pgrab.alert a
   where a.name > coalesce(p_after, '') and a.enabled and p_event = any (a.events)
@@ -482,13 +485,26 @@ end $$;
 comment on function pgrab_internal.alert_try is
   'Inserts the task of one alert. True: not now, because something was locked, or a quota is full.';
 
--- The caller has the row locked.  Between its slices a notice lets the others go first; the wait after a lock
--- grows to a minute.
+-- In a notice of its own, so that others are told of it meanwhile.
+create or replace function pgrab_internal.notice_again(p_id bigint, p_template jsonb, p_owner text)
+returns void
+language sql
+begin atomic
+  insert into pgrab_internal.notice (event, facts, template, task_id, node_id, tries, next_at)
+  select 'again', n.facts || jsonb_build_object('set_by', p_owner), p_template, n.task_id, n.node_id, 1,
+    clock_timestamp() + interval '1 s'
+  from pgrab_internal.notice n where n.id = p_id;
+end;
+comment on function pgrab_internal.notice_again is 'One alert of a notice that could not be inserted now.';
+
+-- The caller has the row locked.  Between its slices a notice lets the others go first.  The wait for what
+-- cannot be inserted now grows to a minute, and ends after a day.
 create or replace function pgrab_internal.notice_tell(p_id bigint) returns void
 language plpgsql as $$
 declare
   c_slice constant integer := 20;
   c_until constant timestamptz := clock_timestamp() + interval '200 ms';
+  c_tries constant integer := 1440;
   n record;
   a record;
   v_told integer := 0;
@@ -498,11 +514,15 @@ begin
     select * from pgrab_internal.alerts_for(n.event, n.facts, n.template, n.after) limit c_slice
   loop
     if pgrab_internal.alert_try(a.template, a.owner, n.facts, n.task_id, n.node_id) then
-      update pgrab_internal.notice x
-      set after = n.after, tries = x.tries + 1,
-        next_at = clock_timestamp() + least(power(2, x.tries), 60) * interval '1 s'
-      where x.id = p_id;
-      return;
+      if n.event = 'again' and n.tries < c_tries then
+        update pgrab_internal.notice x
+        set tries = x.tries + 1,
+          next_at = clock_timestamp() + least(power(2, least(x.tries, 6)), 60) * interval '1 s'
+        where x.id = p_id;
+        return;
+      elsif n.event <> 'again' then
+        perform pgrab_internal.notice_again(n.id, a.template, a.owner);
+      end if;
     end if;
     n.after := a.name;
     v_told := case when clock_timestamp() > c_until then c_slice else v_told + 1 end;

@@ -61,9 +61,9 @@ global_init(void)
 void
 http_close(struct http *h)
 {
+	curl_multi_cleanup(h->multi); /* closes what it still has */
 	for (size_t i = 0; i < h->n_closing; i++)
 		close(h->closing[i].fd);
-	curl_multi_cleanup(h->multi);
 	curl_share_cleanup(h->share);
 	free(h);
 }
@@ -103,13 +103,43 @@ has_closed(int fd)
 	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-int
-http_let_close(struct http *h, int fd)
+/* Closes the socket when the other side has, or soon. */
+static int
+let_close(struct http *h, int fd)
 {
 	if (h->n_closing == CLOSING_MAX || has_closed(fd))
 		return close(fd);
 	h->closing[h->n_closing++] = (struct closing){fd, clock_mono_us() + CLOSE_US};
 	return 0;
+}
+
+static struct http_transfer *
+transfer_of(struct http_transfers *all, int fd)
+{
+	struct http_transfer *t;
+
+	TAILQ_FOREACH (t, all, link) {
+		if (t->fd == fd)
+			break;
+	}
+	return t;
+}
+
+/* When a whole reply has come the server is about to close, too. */
+int
+http_on_close(void *http, curl_socket_t fd)
+{
+	struct http *h = http;
+	struct http_transfer *t = transfer_of(&h->under_way, fd);
+	bool whole;
+
+	if (t == NULL)
+		t = transfer_of(&h->over, fd);
+	if (t == NULL)
+		return close(fd);
+	t->fd = -1;
+	whole = t->stopped == PGRAB_STOP_NONE && http_status(t->easy) != 0;
+	return whole ? let_close(h, fd) : close(fd);
 }
 
 static void
@@ -169,6 +199,7 @@ http_begin(struct http *h, const struct pgrab_run *run, const struct pgrab_host 
 	struct err err;
 
 	t->http = h;
+	t->fd = -1;
 	t->run = run;
 	t->host = host;
 	t->ended = ended;

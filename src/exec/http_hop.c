@@ -63,18 +63,8 @@ on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
 		t->socket_errno = errno; /* a lack of ours, not of the address family */
+	t->fd = fd;
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
-}
-
-/* When a whole reply has come the server is about to close, too. */
-static int
-on_close(void *arg, curl_socket_t fd)
-{
-	struct http_transfer *t = arg;
-
-	if (t->stopped == PGRAB_STOP_NONE && http_status(t->easy) != 0)
-		return http_let_close(t->http, fd);
-	return close(fd);
 }
 
 static const struct {
@@ -108,8 +98,8 @@ set_callbacks(struct http_transfer *t)
 	SET(CURLOPT_WRITEDATA, t);
 	SET(CURLOPT_OPENSOCKETFUNCTION, on_socket);
 	SET(CURLOPT_OPENSOCKETDATA, t);
-	SET(CURLOPT_CLOSESOCKETFUNCTION, on_close);
-	SET(CURLOPT_CLOSESOCKETDATA, t);
+	SET(CURLOPT_CLOSESOCKETFUNCTION, http_on_close);
+	SET(CURLOPT_CLOSESOCKETDATA, t->http);
 	SET(CURLOPT_ERRORBUFFER, t->detail);
 	SET(CURLOPT_PRIVATE, t);
 	return !bad;

@@ -35,6 +35,7 @@ struct http_transfer {
 	enum pgrab_stop stopped;
 	struct sockaddr_storage address; /* the last that was tried */
 	socklen_t address_len;
+	int fd;                       /* the socket to it */
 	int socket_errno;             /* why no socket could be opened, or 0 */
 	char refused[128];            /* why the address is not connected to, or "" */
 	char detail[CURL_ERROR_SIZE]; /* libcurl's own words */
@@ -42,8 +43,8 @@ struct http_transfer {
 
 TAILQ_HEAD(http_transfers, http_transfer);
 
-/* Closes the socket when the other side has, or soon. */
-int http_let_close(struct http *h, int fd);
+/* For libcurl, which may close a socket long after its transfer is gone.  http: a struct http. */
+int http_on_close(void *http, curl_socket_t fd);
 
 /* Makes the handle of the next hop; not CURLE_OK: it may not or cannot be made. */
 CURLcode http_hop_make(struct http_transfer *t, CURLSH *share);

@@ -76,9 +76,11 @@ begin_pooled(struct sql_work *k, struct db_step *step, PGresult **res, struct er
 {
 	struct sql_session *s = k->session;
 	size_t failed;
-	enum rc rc =
-	    db_steps(s->db, step, BEFORE, k->host->stop_fd, k->worker->env->kill_grace_us, res, &failed, err);
+	enum rc rc;
 
+	s->pid[0] = '\0'; /* what it was may serve others now */
+	rc =
+	    db_steps(s->db, step, BEFORE, k->host->stop_fd, k->worker->env->kill_grace_us, res, &failed, err);
 	if (rc == RC_OK) {
 		snprintf(s->pid, sizeof s->pid, "%s", db_text(res[1], 0, 0));
 		snprintf(s->since, sizeof s->since, "%s", db_text(res[1], 0, 1));

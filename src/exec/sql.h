@@ -50,7 +50,7 @@ struct sql_session {
 	bool pooled;     /* each transaction may run on another server */
 	int64_t incarnation, used_us;
 	unsigned generation; /* of the connection whose login was checked */
-	char pid[24];        /* of our backend on the server */
+	char pid[24];        /* of our backend on the server; "": a pooler has not said which one it is */
 	char since[48];      /* a moment at which it existed: process ids are reused */
 	/* of the run under way */
 	struct outbuf *out;

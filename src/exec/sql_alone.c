@@ -31,7 +31,9 @@ sql_run_alone(struct sql_work *k)
 	enum rc rc = RC_OK;
 
 	/* For the session, where that is ours: behind a pooler the next statement may run anywhere. */
-	if (!k->session->pooled)
+	if (k->session->pooled)
+		k->session->pid[0] = '\0';
+	else
 		rc = db_script(k->session->db, "set client_connection_check_interval = '1s'", &err);
 	if (rc == RC_OK)
 		rc = db_query(k->session->db, open.sql, open.n_params, open.params, NULL, &err);

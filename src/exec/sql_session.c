@@ -262,6 +262,8 @@ sql_session_end_backend(struct sql_session *s, struct err *err)
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 
+	if (s->pid[0] == '\0') /* of others nothing is ended */
+		return RC_OK;
 	db_be(db, DB_OF_NODE | DB_PATIENT);
 	rc = db_query(db, sql_text("sql_end_backend"), 2, params, &res, err);
 	if (rc == RC_OK && !db_bool(res, 0, 0))

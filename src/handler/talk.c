@@ -275,8 +275,11 @@ take_lines(struct process *p, size_t from, int64_t now)
 		return;
 	}
 	buf_drop(&p->in, begin);
-	if (p->in.len > PROTOCOL_LINE)
+	if (p->in.len > PROTOCOL_LINE) {
 		process_fault(p, "it wrote a line of more than %d bytes", PROTOCOL_LINE);
+		buf_reset(&p->in); /* it may be stopping already: then that is no fault of its own */
+		close_fd(&p->talk_fd);
+	}
 }
 
 void

@@ -1,6 +1,6 @@
 -- What is refused of a task, with what words, and what is not.
 begin;
-select plan(259);
+select plan(265);
 
 -- What the server says to a statement: SQLSTATE, column, message, hint; null when it says nothing.
 create function pg_temp.refusal(p_sql text, out state text, out col text, out message text, out hint text)
@@ -49,6 +49,12 @@ insert into bad (col, shown, hint, cols, vals) values
     $$'http', 'file:///etc/passwd'$$),
   ('command', quote_literal(repeat('c', 64)), 'at most 63 bytes', 'kind, command',
     $$'notify', repeat('c', 64)$$),
+  ('misfire_after', '''5965231 years 8 mons -2147483400 days +00:02:00''', 'Between 1 s and 365 days',
+    'kind, misfire_after', $$'noop', '71582780 months -2147483400 days 2 min'$$),
+  ('keep', '''-100000000 days +2400000000:00:00''', 'Between 0 and 3650 days', 'kind, keep',
+    $$'noop', '-100000000 days 2400000000 hours'$$),
+  ('starts_at', '''294276-12-31T23:59:59+00:00''', 'in the years 1 to 9999',
+    'kind, schedule, starts_at, run_at', $$'noop', '@hourly', '294276-12-31 23:59:59Z', now()$$),
   ('args', '''[]''', 'args must be a JSON object', 'kind, args', $$'noop', '[]'$$),
   ('args', '''null''', 'args must be a JSON object', 'kind, args', $$'noop', 'null'$$),
   ('args', '''"x"''', 'args must be a JSON object', 'kind, command, args', $$'sql', 'x', '"x"'$$),

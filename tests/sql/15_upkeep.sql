@@ -121,7 +121,7 @@ insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outco
 select case i when 1 then 900 else 901 end, 1,
   (pgrab_internal.today() - 100)::timestamp at time zone 'UTC', now(), 1, 'succeeded', 'noop', 'x'
 from generate_series(1, 26) i;
-select is(pgrab_internal.day_drop('run_' || to_char(pgrab_internal.today() - 100, 'YYYYMMDD'),
+select is(pgrab_internal.day_leave('run_' || to_char(pgrab_internal.today() - 100, 'YYYYMMDD'),
   pgrab_internal.today() - 100, 10), false, 'a day of which something is kept stays');
 select is((select count(*) from pgrab.run where task_id in (900, 901)), 16::bigint,
   'the rest goes in slices');

@@ -1,7 +1,7 @@
 -- What people are told of tasks: pgrab.alert and on_failure.
 begin;
 \ir alert.inc
-select plan(72);
+select plan(77);
 set local timezone = 'UTC';
 
 insert into pgrab.task (id, key, kind, schedule, max_attempts) overriding system value values
@@ -298,6 +298,34 @@ select is((select string_agg(a.command, ' ') from pgrab.task a where a.source = 
   'which are inserted');
 select is((select i.fault from pgrab.incident i where i.task_id = 1),
   'args name {{error}} 110000 times, which makes more than 1 MiB', 'and the incident says why');
+
+-- ------------------------------------------------------------------------- one that cannot be inserted now
+alter function pgrab_internal.alert_insert rename to alert_insert_now;
+create function pgrab_internal.alert_insert(p_template jsonb, p_owner text, p_facts jsonb) returns void
+language plpgsql as $$
+begin
+  if p_template ->> 'command' = 'stuck' then
+    raise object_in_use;
+  end if;
+  perform pgrab_internal.alert_insert_now(p_template, p_owner, p_facts);
+end $$;
+delete from pgrab.task where source = 'pgrab.alert';
+delete from pgrab.alert;
+insert into pgrab.alert (name, events, template) values
+  ('all', '{parked}', '{"kind": "notify", "command": "all", "args": {"payload": "{{task}}"}}');
+insert into pgrab.task (id, kind, name, max_attempts, on_failure) overriding system value
+values (990, 'noop', 'unlucky', 1, '{"kind": "notify", "command": "stuck"}');
+select pg_temp.ends(990, 'failed');
+select is(pg_temp.told(), 'all unlucky', 'keeps no other from being told');
+select is((select string_agg(n.event || ' ' || n.tries, ', ') from pgrab_internal.notice n), 'again 1',
+  'and is tried again');
+update pgrab_internal.notice set tries = 1100, next_at = now();
+select lives_ok('select pgrab_internal.notices_tell()', 'as often as it takes');
+select is((select n.tries || ' ' || (n.next_at - clock_timestamp() between '50 s' and '60 s')
+  from pgrab_internal.notice n), '1101 true', 'once a minute');
+update pgrab_internal.notice set tries = 1440, next_at = now();
+select pgrab_internal.notices_tell();
+select is((select count(*) from pgrab_internal.notice), 0::bigint, 'for a day');
 
 select * from finish();
 rollback;

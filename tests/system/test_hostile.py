@@ -120,3 +120,24 @@ def test_rows_whose_start_is_refused_hold_up_no_others(db, nodes):
     before = node.log().count("never this one")
     stays(lambda: node.log().count("never this one") < before + 90, 4)
     assert db.one("select count(*) from pgrab.task where limit_key = 'bad' and status in ('claimed', 'scheduled')") == 60
+
+
+def test_the_keys_of_calls_are_in_no_plan_that_users_can_see(db):
+    """They may print the plans of all statements, those of functions with other rights included."""
+    task = db.add(kind="noop", run_at="2099-01-01", key="k")
+    said = []
+    with db.connect() as conn:
+        conn.add_notice_handler(lambda d: said.append(f"{d.message_primary} {d.message_detail}"))
+        for setting in ("client_min_messages = log", "debug_print_plan = on", "debug_print_rewritten = on", "debug_pretty_print = off", "plan_cache_mode = force_custom_plan"):
+            conn.execute(f"set {setting}")
+        conn.execute("insert into pgrab.limit (key, max_running) values ('x', 1)")
+        conn.execute("select pgrab.delete_limit('x')")
+        conn.execute("select pgrab.pause(%s), pgrab.resume(%s)", (task, task))
+        conn.execute("""select pgrab.apply('{"source": "s", "tasks": [{"key": "a", "kind": "noop"}, {"key": "b", "kind": "noop", "parents": ["a"]}]}')""")
+        conn.execute("select pgrab.delete('{a,b}'::text[])")
+        conn.execute("insert into pgrab.task (key, kind, run_at) values ('k', 'noop', '2098-01-01') on conflict (key) do update set run_at = excluded.run_at")
+    keys = [row.value for row in db.query("select value from pgrab_internal.key")]
+    seen = " ".join(" ".join(said).split())
+    assert len(keys) >= 2 and "PLANNEDSTMT" in seen
+    for key in keys:
+        assert key not in seen and " ".join(map(str, key.encode())) not in seen

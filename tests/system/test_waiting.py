@@ -152,3 +152,16 @@ def test_an_idle_cluster_pays_nothing_for_waiting_tasks(db, nodes):
     before = db.one(reads)
     stays(lambda: db.one("select count(*) from pgrab.node where live") == 1, 4)
     assert db.one(reads) - before < 1000
+
+
+def test_who_holds_a_link_keeps_no_other_wait_from_ending(db, nodes):
+    nodes.start()
+    held, other = (db.add(kind="noop", wait_for="go", wait_timeout="1 s") for _ in range(2))
+    child = db.add(kind="noop", parent_id=held)
+    with db.connect() as user:
+        user.execute("begin")
+        user.execute("update pgrab.task set name = 'x' where id = %s", (child,))
+        assert db.wait_run(other, timeout=5).outcome == "timed_out"
+        assert db.one("select status from pgrab.task where id = %s", held) == "waiting"
+        user.execute("commit")
+    assert db.wait_run(held, timeout=5).outcome == "timed_out"

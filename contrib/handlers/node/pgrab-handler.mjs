@@ -132,8 +132,9 @@ export class Context {
    * @template T @param {string} name @param {() => T | Promise<T>} doIt @returns {Promise<T>}
    */
   async step(name, doIt) {
-    if (typeof name !== 'string' || name === '' || Buffer.byteLength(name) > 200 || name.startsWith('wait:')) {
-      throw new TypeError(`the name of a step is a text of 1 to 200 bytes that does not begin with wait:, not ${inspect(name).slice(0, 200)}`)
+    if (typeof name !== 'string' || name === '' || Buffer.byteLength(name) > 200 || name.startsWith('wait:') || /\p{Surrogate}|\0/u.test(name)) {
+      throw new TypeError('the name of a step is a text of 1 to 200 bytes that does not begin with wait:, without NUL and halves of ' +
+        `characters, not ${inspect(name).slice(0, 200)}`)
     }
     return this.#once(name, async () => {
       if (this.#recorded.has(name) && this.#take(name, await this.#ask(name))) return
@@ -378,15 +379,23 @@ class Conversation {
   #take(message) {
     if (message.type === 'task') this.#begin(message)
     else if (message.type === 'ping') this.send({ type: 'pong', n: message.n })
-    else if (message.type === 'stop') this.#contexts.get(message.run)?.stop(message.reason)
-    else if (message.type === 'step') this.#asked.get(`${message.run} ${message.name}`)?.(message)
+    else if (message.type === 'stop') this.#stop(message)
+    else if (message.type === 'step') this.#asked.get(`${message.run} ${message.name}`)?.resolve(message)
     else if (message.type === 'end') process.exit(0)
+  }
+
+  // What waits for the answer to a step would not hear of it otherwise.
+  #stop(message) {
+    this.#contexts.get(message.run)?.stop(message.reason)
+    for (const [step, waits] of this.#asked) {
+      if (step.startsWith(`${message.run} `)) waits.reject(new Stopped(message.reason))
+    }
   }
 
   #ask(run, name, text) {
     const asks = JSON.stringify({ type: 'step', run, name })
     this.#say(`${text === undefined ? asks : `${asks.slice(0, -1)},"result":${text}}`}\n`)
-    return new Promise(resolve => this.#asked.set(`${run} ${name}`, resolve))
+    return new Promise((resolve, reject) => this.#asked.set(`${run} ${name}`, { resolve, reject }))
       .finally(() => this.#asked.delete(`${run} ${name}`))
   }
 

@@ -128,6 +128,12 @@ class Context:
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
 
+    def _answer_all(self, answer: Callable[[Future[dict[str, Any]]], None]) -> None:
+        """Of the steps that are under way."""
+        for future in list(self._under_way.values()):
+            if future is not None and not future.done():
+                answer(future)
+
     def progress(self, percent: Optional[float] = None, text: Optional[str] = None) -> None:
         """How far it has come, 0 to 100, and in words."""
         if percent is not None:
@@ -226,8 +232,8 @@ class Context:
         """Of this attempt; if not, the step is under way from now on."""
         if self._over is not None:
             raise self._over
-        if not isinstance(name, str) or not 1 <= len(name.encode()) <= 200:
-            raise ValueError(f"the name of a step is a text of 1 to 200 bytes, not {name!r:.200}")
+        if not isinstance(name, str) or not 1 <= len(name.encode()) <= 200 or "\0" in name:
+            raise ValueError(f"the name of a step is a text of 1 to 200 bytes without NUL, not {name!r:.200}")
         if self._ask is None:
             raise RuntimeError("this node is too old to record steps: upgrade it")
         if name in self._under_way:
@@ -538,6 +544,10 @@ class _Engine:
         run = _run_of_line.search(line)
         if run is None:
             raise error
+        ctx = self.contexts.get(int(run[1]))
+        if ctx is not None:  # the answer to a step, or to a wait
+            ctx._answer_all(lambda f: f.set_result({"recorded": False, "error": f"it cannot be read here: {type(error).__name__}"}))
+            return
         self.wire.send({"type": "result", "run": int(run[1]), "ok": False, "retry": "no",
                         "error": f"the task cannot be read here: {type(error).__name__}: {error}"[:2000]})
 
@@ -583,7 +593,8 @@ class _Engine:
         raise NotImplementedError
 
     def stop(self, ctx: Context) -> None:
-        """Its context says so already."""
+        """Its context says so already; what waits for an answer is told."""
+        ctx._answer_all(lambda f: f.set_exception(Stopped(ctx.stop_reason or "cancel")))
 
     def end(self) -> None:
         _flush()
@@ -696,8 +707,10 @@ class _Loop(_Engine):
             self.threads.submit(lambda: self.loop.call_soon_threadsafe(self.answer, ctx, _result_of(ctx, handler)))
 
     def stop(self, ctx: Context) -> None:
-        if ctx._run in self.tasks:  # a thread looks by itself
+        if ctx._run in self.tasks:
             self.tasks[ctx._run].cancel()
+        else:
+            super().stop(ctx)
 
     async def carry_out(self, ctx: Context, handler: _Handler, futures: set[Any]) -> bytes:
         _of_run.set(futures)
