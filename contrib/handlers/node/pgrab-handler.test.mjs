@@ -208,6 +208,16 @@ test('a step that is refused ends the run, whatever is made of it', async t => {
   assert.deepEqual(await p.hear(), { type: 'result', run: 1, ok: false, error: 'step pay was not recorded: this run is over' })
 })
 
+test('a stop ends the wait for an answer', async t => {
+  const p = await order(t, "task('order', async (args, ctx) => ctx.step('pay', () => 1))")
+  await p.hear()
+  p.tell({ type: 'stop', run: 1, reason: 'cancel' })
+  assert.match((await p.hear()).error, /stopped: cancel/)
+  p.tell({ type: 'step', run: 1, name: 'pay', recorded: true, result: 1 })
+  p.tell({ ...TASK, run: 2, kind: 'order', args: {} })
+  assert.equal((await p.hear()).run, 2)
+})
+
 for (const [answer, result] of [
   [{ recorded: false }, { ok: false, wait: 'go', timeout: 60 }],
   [{ recorded: true, result: { payload: [7] } }, { ok: true, value: [7] }],
@@ -229,6 +239,7 @@ test('call waits', async () => {
 
 test('what cannot be a step', async t => {
   for (const [call, why] of [["ctx.step('', () => 1)", /1 to 200 bytes/], ["ctx.step('x'.repeat(201), () => 1)", /1 to 200 bytes/],
+    ["ctx.step('a\\0b', () => 1)", /without NUL/], ["ctx.step('a\\ud83d', () => 1)", /halves of characters/],
     ["ctx.step('wait:go', () => 1)", /does not begin with wait:/], ["ctx.wait('a b')", /the name of a signal is/], ["ctx.wait('go', -1)", /a timeout cannot be -1/],
     ["ctx.step('a', () => 1n)", /BigInt/], ["ctx.step('a', () => 'x'.repeat(65535))", /65537 bytes long/],
     ["ctx.step('a', () => ctx.step('a', () => 1))", /under way already/]]) {

@@ -538,7 +538,7 @@ async def order(ctx):
                 self.assertIn(why, self.begin(f"@task('order')\ndef order(ctx):\n    {call}").hear()["error"])
 
     def test_what_cannot_be_a_step(self):
-        for call, why in [("ctx.step('', print)", "1 to 200 bytes"), ("ctx.step('x' * 201, print)", "1 to 200 bytes"), ("ctx.step(7, print)", "1 to 200 bytes"),
+        for call, why in [("ctx.step('', print)", "1 to 200 bytes"), ("ctx.step('x' * 201, print)", "1 to 200 bytes"), ("ctx.step(7, print)", "1 to 200 bytes"), ("ctx.step('a\\0b', print)", "without NUL"),
                           ("ctx.step('a', object)", "is no JSON"), ("ctx.step('a', lambda: 'x' * 65535)", "65537 bytes long"),
                           ("ctx.step('a', lambda: ctx.step('a', print))", "under way already")]:
             with self.subTest(call):
@@ -553,13 +553,21 @@ async def order(ctx):
 
     def test_a_stop_ends_the_wait_for_an_answer(self):
         for name, text, options in self.texts():
-            if name == "threads":
-                continue
             with self.subTest(name):
                 p = self.begin(text, **options)
                 p.hear()
                 p.tell(type="stop", run=1, reason="cancel")
                 self.assertEqual(p.hear()["error"], "stopped: cancel")
+
+    def test_an_answer_that_cannot_be_read_ends_the_run_and_no_other(self):
+        for name, text, options in self.texts():
+            with self.subTest(name):
+                p = self.begin(text, **options)
+                p.hear()
+                p.out.write(b'{"type": "step", "run": 1, "name": "pay", "recorded": true, "result": ' + b"[" * 100000 + b"]" * 100000 + b"}\n")
+                self.assertIn("it cannot be read here: RecursionError", p.hear()["error"])
+                p.give(2, "order")
+                self.assertEqual((p.hear() or {}).get("name"), "pay", "the process goes on")
 
     def test_call_records_here(self):
         @pgrab_handler.task("stepped")
