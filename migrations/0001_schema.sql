@@ -1605,6 +1605,7 @@ create table pgrab_internal.notice (
   facts    jsonb       not null,
   template jsonb,
   after    text,
+  alert    text,
   constraint notice_pkey primary key (id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 comment on table pgrab_internal.notice is
@@ -1613,14 +1614,16 @@ comment on column pgrab_internal.notice.id is 'Number of the notice.';
 comment on column pgrab_internal.notice.task_id is 'The task. Null: it is of a node.';
 comment on column pgrab_internal.notice.node_id is 'The node. Null: it is of a task.';
 comment on column pgrab_internal.notice.next_at is 'When it is its turn: it takes turns with the others.';
-comment on column pgrab_internal.notice.tries is 'How often an alert met a lock.';
-comment on column pgrab_internal.notice.event is
-  'What has happened, as in pgrab.alert.events; again: this template could not be inserted before.';
+comment on column pgrab_internal.notice.tries is
+  'How often its alert could not be inserted: a lock, or a full quota.';
+comment on column pgrab_internal.notice.event is 'What has happened, as in pgrab.alert.events.';
 comment on column pgrab_internal.notice.facts is 'What is known of it, as strings.';
 comment on column pgrab_internal.notice.template is
   'The on_failure of the task, if it is to be told of this.';
 comment on column pgrab_internal.notice.after is
   'Alerts are inserted in the order of their names: up to this one they have been. Null: none has.';
+comment on column pgrab_internal.notice.alert is
+  'The only alert that is still to be inserted; '''' is the template. Null: all behind `after`.';
 -- Serves: notices_tell().
 create index notice_next_idx on pgrab_internal.notice (next_at);
 comment on index pgrab_internal.notice_next_idx is 'Whose turn it is.';

@@ -150,7 +150,8 @@ begin
     order by x.finished_at limit 10000) g;
 end $$;
 comment on function pgrab_internal.runs_leave is
-  'Deletes history of the retention that is older than its task''s `keep`; older days: day_leave().';
+  'Deletes history that is older than its task''s `keep`; of tasks that have ended only within the '
+  'retention: see day_leave() and rest_leave().';
 
 -- When a task wants its history kept for longer, everything else in a partition is deleted, p_rows at once.
 create or replace function pgrab_internal.day_leave(p_name text, p_day date, p_rows integer default 200000)
@@ -203,7 +204,8 @@ declare
     select t.id from pgrab.task t where t.keep is not null and t.keep > p_retention
     union
     select r.task_id from pgrab.run_rest r
-    where r.definition ? 'keep' and (r.definition ->> 'keep')::interval > p_retention);
+    where r.definition ? 'keep' and (r.definition ->> 'keep')::interval > p_retention
+      and r.finished_at > clock_timestamp() - (r.definition ->> 'keep')::interval);
 begin
   delete from pgrab.run_rest r
   where r.ctid = any (array(

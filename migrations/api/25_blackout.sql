@@ -286,10 +286,10 @@ begin
   if v_column is not null then
     perform pgrab_internal.blackout_refuse(b, v_column, case v_column
       when 'during' then 'A window has either a beginning and an end, as in '
-        'tstzrange(now(), now() + ''2 h''), or a schedule and lasts. For one without an end '
-        'there are pgrab.pause() and pgrab.pause_all().'
-      else 'How long each window of the schedule lasts, for example 8 hours; without a '
-        'schedule, during says it.' end);
+        'tstzrange(now(), now() + ''2 h''), before the year 10000, or a schedule and lasts. For one '
+        'without an end there are pgrab.pause() and pgrab.pause_all().'
+      else 'How long each window of the schedule lasts, for example 8 hours, and at most 365 days; '
+        'without a schedule, during says it.' end);
   end if;
   perform pgrab_internal.schedule_check(b.schedule, b.timezone);
   if pgrab_internal.schedule_kind(b.schedule) <> 'cron' then

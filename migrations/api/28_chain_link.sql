@@ -39,9 +39,9 @@ end $$;
 comment on function pgrab_internal.edges_leave is 'Deletes the edges above links that have left.';
 
 -- For chains that run once: those in which only links are left that a parked one had kept from starting (or
--- whose end was recorded by a finish that began before the chain lost its schedule).  Without a lock, so that
--- links do not wait for each other's commits.  When the last two links end at the same moment, neither may
--- see it; then pgrab.upkeep() does.
+-- whose end was recorded by a finish that began before the chain lost its schedule).  Whether one is over is
+-- looked up without a lock, so that links do not wait for each other's commits.  When the last two links end
+-- at the same moment, neither may see it; then pgrab.upkeep() does.
 create or replace function pgrab_internal.chains_end(p_chains bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare

@@ -53,7 +53,9 @@ begin
   set root = null, pending = null,
     stuck = exists (select from pgrab.task t where t.chain = p_chain and t.status = 'parked')
   where c.chain = p_chain returning * into h;
-  perform from pgrab.task t where t.chain = p_chain order by t.id for update;
+  perform from pgrab.task t
+  where t.chain = p_chain and (t.status = 'waiting' or pgrab_internal.is_over(t.status))
+  order by t.id for update;
   perform pgrab_internal.links_ended(p_chain, pgrab_internal.chain_after(p_chain));
   v_fresh := pgrab_internal.links_fresh(p_chain);
   perform pgrab_internal.move(array_agg(case
@@ -113,8 +115,6 @@ comment on function pgrab_internal.chain_next is
 create or replace function pgrab_internal.chain_rearm(h pgrab_internal.chain, p_next timestamptz) returns void
 language plpgsql as $$
 begin
-  -- an edit or a pause that is under way comes before this, or after
-  perform from pgrab.task t where t.chain = h.chain order by t.id for update;
   perform pgrab_internal.move(array_agg(case when t.id = h.root
     then pgrab_internal.move_to(t.id, t.version, 'next', p_fire_at => p_next, p_run_at => p_next,
       p_attempt => 0, p_needs => 0, p_met => 0)
@@ -145,6 +145,8 @@ begin
   elsif h.pending > 0 then
     return;
   end if;
+  -- an edit or a pause that is under way comes before this, or after
+  perform from pgrab.task t where t.chain = p_chain order by t.id for update;
   select * into r from pgrab.task t where t.id = h.root;
   v_next := pgrab_internal.chain_next(r);
   if v_next is null then

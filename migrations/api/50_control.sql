@@ -190,6 +190,8 @@ begin
       t.status := case when t.id = any (v_running) then 'running' else 'cancelled' end;
     elsif t.status = 'running' then
       perform pgrab_internal.wish_stop(t);
+    elsif pgrab_internal.is_over(t.status) and t.id <> all (p_ids) then
+      continue; -- a member that has ended meanwhile
     elsif pgrab_internal.is_over(t.status) then
       perform pgrab_internal.control_refuse(t,
         'It has ended in this run of its chain. pgrab.cancel(id) of the root stops the rest of the chain.');
@@ -351,6 +353,7 @@ begin
       select i from unnest(v_left) i
       where not exists (
         select from jsonb_array_elements(c_above -> i::text) p where p::bigint = any (v_left)));
+    v_ready := case when v_ready = '{}' then v_left else v_ready end; -- a ring: it is refused
     foreach v_id in array v_ready loop
       v_new := v_new || jsonb_build_object(v_id, pgrab_internal.undelete_one(v_id, v_new, p_by));
     end loop;

@@ -331,7 +331,7 @@ comment on function pgrab_internal.missed is 'Records that fires of a task were 
 create or replace function pgrab_internal.overdue_tick() returns bigint
 language plpgsql set enable_seqscan = off set jit = off as $$
 declare
-  c_most constant integer := 1000; -- the others are found by the next search
+  c_most constant integer := 200;
   v_found bigint;
 begin
   if not exists (select from pgrab.alert a where a.enabled and 'overdue' = any (a.events))
@@ -341,13 +341,18 @@ begin
   with found as (
     insert into pgrab.incident (task_id, event, since, failures)
     select o.id, 'overdue', statement_timestamp(), 0
-    from pgrab.overdue o cross join lateral ( -- who is about to write an incident has the task locked
-      select from pgrab.task t where t.id = any (array[o.id]) for update skip locked) l
-    where not exists (select from pgrab.incident i where i.task_id = any (array[o.id])) limit c_most
+    from (
+      select x.id from pgrab.overdue x
+      where not exists (select from pgrab.incident i where i.task_id = any (array[x.id])) limit c_most) o
+      cross join lateral ( -- who is about to write an incident has the task locked
+        select from pgrab.task t where t.id = any (array[o.id]) for update skip locked) l
     on conflict (task_id) do nothing returning *)
   select count(pgrab_internal.notice_add('overdue', row(t.*)::pgrab_internal.task,
     row(f.*)::pgrab_internal.incident, null)) into v_found
   from found f join pgrab.task t on t.id = any (array[f.task_id]);
+  if v_found = c_most then -- there may be more
+    update pgrab.duty d set done_at = '-infinity' where d.duty = 'overdue';
+  end if;
   return v_found;
 end $$;
 comment on function pgrab_internal.overdue_tick is
@@ -441,8 +446,7 @@ create or replace function pgrab_internal.alerts_for(
 returns table (name text, template jsonb, owner text)
 language sql stable
 begin atomic
-  select '', p_template, coalesce(p_facts ->> 'set_by', p_facts ->> 'owner')
-  where p_template is not null and p_after is null
+  select '', p_template, p_facts ->> 'owner' where p_template is not null and p_after is null
   union all
   (select a.name, a.template, a.set_by from pgrab.alert a
   where a.name > coalesce(p_after, '') and a.enabled and p_event = any (a.events)
@@ -486,12 +490,11 @@ comment on function pgrab_internal.alert_try is
   'Inserts the task of one alert. True: not now, because something was locked, or a quota is full.';
 
 -- In a notice of its own, so that others are told of it meanwhile.
-create or replace function pgrab_internal.notice_again(p_id bigint, p_template jsonb, p_owner text)
-returns void
+create or replace function pgrab_internal.notice_again(p_id bigint, p_after text, p_alert text) returns void
 language sql
 begin atomic
-  insert into pgrab_internal.notice (event, facts, template, task_id, node_id, tries, next_at)
-  select 'again', n.facts || jsonb_build_object('set_by', p_owner), p_template, n.task_id, n.node_id, 1,
+  insert into pgrab_internal.notice (event, facts, template, after, alert, task_id, node_id, tries, next_at)
+  select n.event, n.facts, n.template, p_after, p_alert, n.task_id, n.node_id, 1,
     clock_timestamp() + interval '1 s'
   from pgrab_internal.notice n where n.id = p_id;
 end;
@@ -511,17 +514,20 @@ declare
 begin
   select * into n from pgrab_internal.notice x where x.id = p_id;
   for a in
-    select * from pgrab_internal.alerts_for(n.event, n.facts, n.template, n.after) limit c_slice
+    select * from pgrab_internal.alerts_for(n.event, n.facts, n.template, n.after) x
+    where x.name = n.alert or n.alert is null limit c_slice
   loop
     if pgrab_internal.alert_try(a.template, a.owner, n.facts, n.task_id, n.node_id) then
-      if n.event = 'again' and n.tries < c_tries then
+      if n.alert is null then
+        perform pgrab_internal.notice_again(n.id, n.after, a.name);
+      elsif n.tries < c_tries then
         update pgrab_internal.notice x
         set tries = x.tries + 1,
           next_at = clock_timestamp() + least(power(2, least(x.tries, 6)), 60) * interval '1 s'
         where x.id = p_id;
         return;
-      elsif n.event <> 'again' then
-        perform pgrab_internal.notice_again(n.id, a.template, a.owner);
+      else
+        raise warning 'an alert for % could not be inserted for a day', n.facts ->> 'task';
       end if;
     end if;
     n.after := a.name;

@@ -63,7 +63,7 @@ apply_sql(struct db *db, const char *text, struct err *err)
 	enum rc rc = report_rows(db, "sql_run", 1, &text, NULL, err);
 
 	if (rc != RC_OK && strcmp(err->sqlstate, FEATURE_NOT_SUPPORTED) == 0 &&
-	    strstr(err->text, "EXECUTE") != NULL)
+	    strstr(err->text, "EXECUTE of transaction") != NULL)
 		err_prefix(err, "the file is one transaction: leave out BEGIN, COMMIT and the like");
 	return rc;
 }
@@ -127,8 +127,8 @@ const struct command cmd_apply = {
     .details =
 	"A JSON file is what pgrab export prints: {\"source\": \"etl\", \"tasks\": [{\"key\": \"nightly\", "
 	"...}]};\n"
-	"applying it again changes nothing. An SQL file is run as it is; use insert ... on conflict (key)\n"
-	"do update. Either is one transaction. - is the standard input.",
+	"applying it again changes nothing. An SQL file has statements such as insert ... on conflict (key)\n"
+	"do update. Either is one transaction, so without BEGIN and COMMIT. - is the standard input.",
     CLI_OPTIONS(apply_keys),
     CLI_OPERANDS(1, 1),
     .exec = run_apply,

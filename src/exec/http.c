@@ -119,7 +119,7 @@ transfer_of(struct http_transfers *all, int fd)
 	struct http_transfer *t;
 
 	TAILQ_FOREACH (t, all, link) {
-		if (t->fd == fd)
+		if (t->fd[0] == fd || t->fd[1] == fd)
 			break;
 	}
 	return t;
@@ -137,7 +137,7 @@ http_on_close(void *http, curl_socket_t fd)
 		t = transfer_of(&h->over, fd);
 	if (t == NULL)
 		return close(fd);
-	t->fd = -1;
+	t->fd[t->fd[1] == fd] = -1;
 	whole = t->stopped == PGRAB_STOP_NONE && http_status(t->easy) != 0;
 	return whole ? let_close(h, fd) : close(fd);
 }
@@ -199,7 +199,7 @@ http_begin(struct http *h, const struct pgrab_run *run, const struct pgrab_host 
 	struct err err;
 
 	t->http = h;
-	t->fd = -1;
+	t->fd[0] = t->fd[1] = -1;
 	t->run = run;
 	t->host = host;
 	t->ended = ended;
@@ -233,7 +233,8 @@ judge(struct http_transfer *t)
 		return NULL;
 	if (t->code != CURLE_OK) {
 		http_explain(t, t->code, &t->result);
-		t->result.not_started = t->hops == 0 && http_could_not_start(t, t->code);
+		t->result.not_started =
+		    t->hops == 0 && t->stopped == PGRAB_STOP_NONE && http_could_not_start(t, t->code);
 		return NULL;
 	}
 	location = http_hop_next(t);

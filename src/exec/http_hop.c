@@ -63,7 +63,8 @@ on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
 		t->socket_errno = errno; /* a lack of ours, not of the address family */
-	t->fd = fd;
+	t->fd[1] = t->fd[0];
+	t->fd[0] = fd;
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 

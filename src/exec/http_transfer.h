@@ -35,7 +35,7 @@ struct http_transfer {
 	enum pgrab_stop stopped;
 	struct sockaddr_storage address; /* the last that was tried */
 	socklen_t address_len;
-	int fd;                       /* the socket to it */
+	int fd[2];                    /* the socket to it, and the one before: two may be tried at once */
 	int socket_errno;             /* why no socket could be opened, or 0 */
 	char refused[128];            /* why the address is not connected to, or "" */
 	char detail[CURL_ERROR_SIZE]; /* libcurl's own words */

@@ -29,7 +29,7 @@ sql_end_backend(const struct sql_work *k)
 	struct backoff backoff;
 	struct err ignored;
 
-	if (pgrab_host_has(k->host, waits_for)) {
+	if (pgrab_host_has(k->host, waits_for) && k->session->pid[0] != '\0') {
 		char text[80];
 
 		snprintf(

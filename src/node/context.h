@@ -79,7 +79,7 @@ struct node {
 	_Atomic bool drained; /* a person wants it to take nothing new; by the heartbeat */
 	_Atomic bool durable; /* at_most_once may be run here */
 	struct health health;
-	_Atomic int unsure;    /* loaders that look up what a claim has taken */
+	_Atomic int unsure;    /* loaders that look up what a claim has taken, until the boss has it */
 	_Atomic int64_t ended; /* runs in the finisher's hands; up by the workers, down by the finisher */
 	/* a task started by its claim finds a worker within milliseconds; by the boss */
 	_Atomic bool worker_soon;

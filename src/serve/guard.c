@@ -175,10 +175,11 @@ guard_framing(struct call *c, struct evkeyvalq *headers)
 	const char *coding = NULL, *length = NULL, *host = NULL;
 	int codings = count_header(headers, "Transfer-Encoding", &coding);
 	int lengths = count_header(headers, "Content-Length", &length);
+	bool body = codings > 0 || (length != NULL && length[strspn(length, "0")] != '\0');
 	/* libevent does not read a body behind HEAD, and would take it for the next request. */
-	bool bare = evhttp_request_get_command(c->req) == EVHTTP_REQ_HEAD;
+	bool unread = body && evhttp_request_get_command(c->req) == EVHTTP_REQ_HEAD;
 
-	if (codings + lengths <= !bare && (coding == NULL || strcasecmp(coding, "chunked") == 0) &&
+	if (codings + lengths <= 1 && !unread && (coding == NULL || strcasecmp(coding, "chunked") == 0) &&
 	    (length == NULL || length[strspn(length, "0123456789")] == '\0') &&
 	    count_header(headers, "Host", &host) <= 1 && are_names(headers))
 		return true;

@@ -43,7 +43,7 @@ struct metrics {
 	bool counting;        /* a thread asks the database for the runs; the others show what there is */
 	char since[64];
 	size_t n_kinds;
-	struct kind_figures kind[KINDS_MAX];
+	struct kind_figures kind[KINDS_MAX + 1]; /* the last: all others */
 	struct histogram delay;
 };
 
@@ -121,10 +121,10 @@ kind_of(struct metrics *m, const char *kind)
 		if (strcmp(m->kind[i].kind, kind) == 0)
 			return &m->kind[i];
 	}
-	if (m->n_kinds == KINDS_MAX)
-		return &m->kind[KINDS_MAX - 1];
+	if (m->n_kinds > KINDS_MAX)
+		return &m->kind[KINDS_MAX];
 	snprintf(m->kind[m->n_kinds].kind, sizeof m->kind->kind, "%s",
-	    m->n_kinds == KINDS_MAX - 1 ? "(others)" : kind);
+	    m->n_kinds == KINDS_MAX ? "(others)" : kind);
 	return &m->kind[m->n_kinds++];
 }
 

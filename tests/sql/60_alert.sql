@@ -317,7 +317,7 @@ insert into pgrab.task (id, kind, name, max_attempts, on_failure) overriding sys
 values (990, 'noop', 'unlucky', 1, '{"kind": "notify", "command": "stuck"}');
 select pg_temp.ends(990, 'failed');
 select is(pg_temp.told(), 'all unlucky', 'keeps no other from being told');
-select is((select string_agg(n.event || ' ' || n.tries, ', ') from pgrab_internal.notice n), 'again 1',
+select is((select string_agg(format('%L %s', n.alert, n.tries), ', ') from pgrab_internal.notice n), ''''' 1',
   'and is tried again');
 update pgrab_internal.notice set tries = 1100, next_at = now();
 select lives_ok('select pgrab_internal.notices_tell()', 'as often as it takes');

@@ -357,6 +357,7 @@ def test_readers_read(roles):
     with pytest.raises(errors.InsufficientPrivilege):
         roles.ask("alice", f"insert into pgrab.definition (task_id, version, since, role, owner, definition) values ({task}, 99, now(), 'x', 'x', '{{}}')")
     assert roles.ask("rd", "select owner like '%%alice' from pgrab.task where id = %s", task) == [(True,)]
+    assert "permission denied" not in run_pgrab("wait", str(task), "--timeout", "100ms", dsn=roles.dsn("rd"), check=False).stderr
     for statement in ("delete from pgrab.task", "update pgrab.task set paused = true", "insert into pgrab.task (kind) values ('noop')",
                       f"select pgrab.pause({task})", "select value from pgrab.secret", "select pgrab.upkeep()"):
         with pytest.raises(errors.InsufficientPrivilege):

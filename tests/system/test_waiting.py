@@ -161,7 +161,7 @@ def test_who_holds_a_link_keeps_no_other_wait_from_ending(db, nodes):
     with db.connect() as user:
         user.execute("begin")
         user.execute("update pgrab.task set name = 'x' where id = %s", (child,))
-        assert db.wait_run(other, timeout=5).outcome == "timed_out"
+        assert db.wait_run(other).outcome == "timed_out"
         assert db.one("select status from pgrab.task where id = %s", held) == "waiting"
         user.execute("commit")
-    assert db.wait_run(held, timeout=5).outcome == "timed_out"
+    assert db.wait_run(held).outcome == "timed_out"

@@ -73,6 +73,7 @@ export class Context {
   #send
   #ask // null: the node is too old to record steps
   #recorded // by an earlier attempt
+  #begun = [] // what step() and wait() have returned
   #results = new Map()
   #underWay = new Set()
   #over = null // why the run ends now, whatever its handler makes of it
@@ -131,7 +132,11 @@ export class Context {
    * was recorded.  The result comes back as JSON would give it.
    * @template T @param {string} name @param {() => T | Promise<T>} doIt @returns {Promise<T>}
    */
-  async step(name, doIt) {
+  step(name, doIt) {
+    return this.#begins(this.#step(name, doIt))
+  }
+
+  async #step(name, doIt) {
     if (typeof name !== 'string' || name === '' || Buffer.byteLength(name) > 200 || name.startsWith('wait:') || /\p{Surrogate}|\0/u.test(name)) {
       throw new TypeError('the name of a step is a text of 1 to 200 bytes that does not begin with wait:, without NUL and halves of ' +
         `characters, not ${inspect(name).slice(0, 200)}`)
@@ -149,7 +154,11 @@ export class Context {
    * @param {string} name @param {number | null} [timeout] seconds; when they are over, the task runs again, too, and TimedOut is thrown
    * @returns {Promise<any>}
    */
-  async wait(name, timeout = null) {
+  wait(name, timeout = null) {
+    return this.#begins(this.#wait(name, timeout))
+  }
+
+  async #wait(name, timeout) {
     if (typeof name !== 'string' || !/^[A-Za-z0-9_.:-]{1,100}$/.test(name)) {
       throw new TypeError(`the name of a signal is 1 to 100 letters, digits, '_', '-', '.' or ':', not ${inspect(name).slice(0, 200)}`)
     }
@@ -164,10 +173,19 @@ export class Context {
   }
 
   /** Waits for so long, as wait() does, or until a signal of this name comes. @param {string} name @param {number} seconds */
-  async sleep(name, seconds) {
+  sleep(name, seconds) {
+    return this.#begins(this.#sleep(name, seconds))
+  }
+
+  async #sleep(name, seconds) {
     await this.wait(name, seconds).catch(error => {
       if (!(error instanceof TimedOut)) throw error
     })
+  }
+
+  #begins(promise) {
+    this.#begun.push(promise)
+    return promise
   }
 
   // The result of a step, which find() has taken unless it is known.
@@ -203,6 +221,7 @@ export class Context {
 
   /** @internal */
   stop(reason) {
+    for (const promise of this.#begun) promise.catch(() => {}) // it may fail before its handler awaits it
     this.#stopped ??= new Stopped(reason)
     this.#abort?.abort(this.#stopped)
   }

@@ -208,8 +208,9 @@ test('a step that is refused ends the run, whatever is made of it', async t => {
   assert.deepEqual(await p.hear(), { type: 'result', run: 1, ok: false, error: 'step pay was not recorded: this run is over' })
 })
 
-test('a stop ends the wait for an answer', async t => {
-  const p = await order(t, "task('order', async (args, ctx) => ctx.step('pay', () => 1))")
+for (const text of ["ctx.step('pay', () => 1)",
+  "{ const paid = ctx.step('pay', () => 1); await new Promise(resolve => setTimeout(resolve, 200)); return paid }"]) test(`a stop ends the wait for an answer: ${text}`, async t => {
+  const p = await order(t, `task('order', async (args, ctx) => ${text})`)
   await p.hear()
   p.tell({ type: 'stop', run: 1, reason: 'cancel' })
   assert.match((await p.hear()).error, /stopped: cancel/)

@@ -28,7 +28,7 @@ import threading
 import traceback
 import types
 import typing
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any, Callable, Optional, Union
 
@@ -131,8 +131,9 @@ class Context:
     def _answer_all(self, answer: Callable[[Future[dict[str, Any]]], None]) -> None:
         """Of the steps that are under way."""
         for future in list(self._under_way.values()):
-            if future is not None and not future.done():
-                answer(future)
+            if future is not None:
+                with contextlib.suppress(InvalidStateError):  # it has one already
+                    answer(future)
 
     def progress(self, percent: Optional[float] = None, text: Optional[str] = None) -> None:
         """How far it has come, 0 to 100, and in words."""
@@ -574,6 +575,8 @@ class _Engine:
     def ask(self, ctx: Context, name: str, text: Optional[str]) -> Future[dict[str, Any]]:
         answered: Future[dict[str, Any]] = Future()
         ctx._under_way[name] = answered
+        if text is None and ctx.stop_reason is not None:  # the stop came before it could be told
+            self.stop(ctx)
         line = _json({"type": "step", "run": ctx._run, "name": name})
         self.wire.write((line if text is None else f'{line[:-1]},"result":{text}}}').encode("utf-8", "replace") + b"\n")
         return answered

@@ -56,7 +56,7 @@ take_each(struct taking *k, struct sifter *s, const struct candidate *c, size_t 
 static bool
 is_refused(enum rc rc, const struct err *err)
 {
-	return rc == RC_BAD && fault_of(err->sqlstate) == FAULT_ROW;
+	return rc == RC_BAD && fault_of(err->sqlstate) == FAULT_ROW && !fault_no_partition(rc, err);
 }
 
 /* What is refused whatever is beside it is left alone for a while. */
@@ -151,7 +151,6 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 {
 	enum rc rc = RC_UNKNOWN;
 
-	atomic_fetch_add(&l->node->unsure, 1);
 	log_warn("claim_unknown", "rows=%zu error=\"%s\" hint=\"looking up what was claimed\"", n, err->text);
 	l->next_durable_us = 0; /* the next connection may be to another server */
 	hold_keep(who->hold);   /* what is not found now may still turn up */
@@ -162,7 +161,6 @@ find_claimed(struct loader *l, const struct claim *who, const struct candidate *
 	}
 	if (rc == RC_OK)
 		backoff_reset(&l->backoff);
-	atomic_fetch_sub(&l->node->unsure, 1);
 	return rc;
 }
 
@@ -273,7 +271,7 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 	    .hold = hold_open(&l->node->holds, incarnation),
 	    .over = over,
 	    .n_over = holds_take_over(&l->node->holds, incarnation, false, over, OVER_MAX)};
-	bool known = who.contended, silent;
+	bool known = who.contended, silent, unsure;
 	struct run *chain = NULL;
 	struct err err = {0};
 	size_t won = 0;
@@ -284,12 +282,15 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 		who.n_over = 0;
 	rc = l->store->claim(l->db, &who, c, n, &chain, &won, &err);
 	silent = err_is_silence(rc, &err);
+	unsure = rc == RC_UNKNOWN;
 	if (!known)
 		note_contended(l, who.contended);
 	if (rc != RC_OK)
 		holds_give_back(&l->node->holds, incarnation, false, over, who.n_over);
-	if (rc == RC_UNKNOWN)
+	if (unsure) {
+		atomic_fetch_add(&l->node->unsure, 1);
 		rc = find_claimed(l, &who, c, n, &chain, &won, &err);
+	}
 	if (rc == RC_RACE || rc == RC_AGAIN)
 		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	else if (rc != RC_OK && !is_refused(rc, &err))
@@ -297,6 +298,8 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 	hold_unref(who.hold);
 	if (rc == RC_OK)
 		give_won(k, chain, won, from, n);
+	if (unsure)
+		atomic_fetch_sub(&l->node->unsure, 1);
 	if (is_refused(rc, &err))
 		return refused(l, c, n, &err);
 	if (rc != RC_OK && rc != RC_BAD)

@@ -67,16 +67,10 @@ put_back_one(void *ctx, size_t i, size_t n, int64_t within_us)
 	const struct owned *row = &l->rows[i];
 	struct err err = {0};
 	bool locked = false;
-	enum rc rc;
+	enum rc rc = row->running ? record_lost(l, row, within_us, &locked, &err)
+				  : release(l, row, within_us, &locked, &err);
 
 	(void)n;
-	if (atomic_load(&l->r->node->unsure) > 0) { /* a loader may be about to take it in hand */
-		l->done = false;
-		l->ended = true;
-		return SIFT_STOP;
-	}
-	rc = row->running ? record_lost(l, row, within_us, &locked, &err)
-			  : release(l, row, within_us, &locked, &err);
 	if (rc == RC_OK && locked) /* by another session; the next round will see */
 		return SIFT_ANSWERED;
 	log_warn("leak", "task=%" PRId64 " running=%d answer=%s", row->id, row->running, rc_name(rc));
@@ -136,6 +130,11 @@ recover_leaks(struct recover *r, bool idle)
 		return false;
 	}
 	r->leaks_said = false;
+	if (atomic_load(&r->node->unsure) > 0) { /* a loader may be about to hand some of them to the boss */
+		r->clean = 0;
+		free(rows);
+		return false;
+	}
 	if (n > 0) {
 		r->clean = 0;
 		n = boss_leaks(r->node->boss, rows, n);
