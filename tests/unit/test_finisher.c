@@ -99,8 +99,6 @@ what_somebody_else_has_by_now_is_stale_dropped_and_counted(void **unused)
 {
 	begin();
 	put_to_work(2);
-	for (int i = 0; i < 2; i++)
-		p.at_work[i]->hold = hold_open(&p.n.holds, 11);
 	fake_task(1)->version++;
 	end_all(OUTCOME_SUCCEEDED);
 	parts_finisher(&p);
