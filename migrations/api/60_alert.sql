@@ -344,7 +344,7 @@ begin
     from (
       select x.id from pgrab.overdue x
       where not exists (select from pgrab.incident i where i.task_id = any (array[x.id])) limit c_most) o
-      cross join lateral ( -- who is about to write an incident has the task locked
+      cross join lateral ( -- a session that is writing an incident has the task locked
         select from pgrab.task t where t.id = any (array[o.id]) for update skip locked) l
     on conflict (task_id) do nothing returning *)
   select count(pgrab_internal.notice_add('overdue', row(t.*)::pgrab_internal.task,

@@ -63,7 +63,7 @@ run_calendar(struct cli *c)
 					 : cli_list(c, "cli_calendars", 1, none, "there are no calendars");
 	if (o->note != NULL && o->close == NULL && o->open == NULL)
 		return cli_usage(c->cmd, "--note needs --close or --open");
-	if (o->delete &&sets)
+	if (sets && o->delete)
 		return cli_usage(c->cmd, "--delete goes alone");
 	if (o->delete) {
 		code = cli_found(c, "cli_calendar_delete", "calendar", c->operands[0]);

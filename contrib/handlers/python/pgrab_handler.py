@@ -575,8 +575,8 @@ class _Engine:
     def ask(self, ctx: Context, name: str, text: Optional[str]) -> Future[dict[str, Any]]:
         answered: Future[dict[str, Any]] = Future()
         ctx._under_way[name] = answered
-        if text is None and ctx.stop_reason is not None:  # the stop came before it could be told
-            self.stop(ctx)
+        if text is None and ctx.stop_reason is not None and not ctx._awaits:  # the stop came before it could be told
+            _Engine.stop(self, ctx)
         line = _json({"type": "step", "run": ctx._run, "name": name})
         self.wire.write((line if text is None else f'{line[:-1]},"result":{text}}}').encode("utf-8", "replace") + b"\n")
         return answered
