@@ -185,6 +185,7 @@ ask(struct db *db, const char *method, const char *uri)
 	c->uri = xstrdup(uri);
 	TAILQ_INIT(&c->form);
 	TAILQ_INIT(&c->query);
+	db_drop_dead(db); /* the server may have been restarted since the last request */
 	c->route = route_find(c, method, path, &allow);
 	if (query != NULL && evhttp_parse_query_str(query + 1, &c->query) != 0)
 		call_problem(c, 400, "an argument has no name", NULL);

@@ -51,6 +51,13 @@ def make_agents(db):
         agent.process.wait()
 
 
+def test_a_connection_that_was_cut_while_the_agent_thought_is_made_again(db, agent):
+    a = agent()
+    a.call("overview")
+    assert db.one("select bool_and(pg_terminate_backend(pid, 10000)) from pg_stat_activity where application_name = 'pgrab mcp'")
+    a.call("overview")
+
+
 def test_what_is_read(db, nodes, agent):
     nodes.start("n1", allow="noop,shell")
     done = db.add(kind="shell", command="echo hello; exit 3", name="one / two", max_attempts=1)

@@ -404,6 +404,9 @@ def test_apply_takes_sql_too(db, tmp_path):
     assert as_json(db, "apply", path, "--dry-run")[0]["action"] == "add" and db.one("select count(*) from pgrab.task") == 0
     pgrab(db, "apply", path)
     assert as_json(db, "apply", path) == [{"action": "change", "task": "k", "what": "name: null -> n"}]
+    path.write_text("select no_such_function(1)")  # is no fault of our schema
+    said = fails(1, db, "apply", path)
+    assert "no_such_function(integer) does not exist" in said and "schema" not in said, said
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback", "begin", "do $$ begin commit; end $$"])
