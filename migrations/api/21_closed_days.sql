@@ -18,6 +18,18 @@ return coalesce(
   true);
 comment on function pgrab_internal.day_open is 'Is this day open? A calendar that is gone closes none.';
 
+-- Serves: cli_calendar_day.sql.
+create or replace function pgrab_tool.days(p_first date, p_last date) returns table (day date)
+language plpgsql stable as $$
+begin
+  if not isfinite(p_first) or not isfinite(p_last) or p_last - p_first not between 0 and 3660 then
+    raise exception using errcode = '22023', message = format('%s..%s cannot be set', p_first, p_last),
+      hint = 'Give a day, or the first and the last of at most ten years: 2026-12-24..2026-12-31.';
+  end if;
+  return query select p_first + i from generate_series(0, p_last - p_first) i;
+end $$;
+comment on function pgrab_tool.days is 'The days from one to another, at most ten years of them.';
+
 create or replace function pgrab_internal.open_day(p_calendar text, p_from date, p_step integer) returns date
 language plpgsql stable parallel safe as $$
 begin

@@ -119,9 +119,9 @@ comment on function pgrab_internal.answer_valid is 'Refuses what is no answer an
 create or replace function pgrab_internal.answer_text(p_value jsonb) returns text
 language sql immutable
 return regexp_replace(case when jsonb_typeof(p_value) <> 'null' then p_value #>> '{}' end,
-  '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]', '?', 'g');
+  '[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]', '?', 'g');
 comment on function pgrab_internal.answer_text is
-  'The output of an answer: a string as it is, anything else as JSON.';
+  'The output of an answer: a string as it is, anything else as JSON; without what controls a terminal.';
 
 -- The time since the start is given because the plain finish takes it from here.  The output is cut as that
 -- of any run: 64 KiB, head and tail (src/base/outbuf.h).  A character has at most four bytes.

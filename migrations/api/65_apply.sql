@@ -222,6 +222,31 @@ end $$;
 comment on function pgrab_internal.apply_lists is
   'Makes the limits, quotas, calendars and blackouts what the file says.';
 
+-- Serves: pgrab apply, which shows what has changed.  The time of a link, or of a schedule, is worked out.
+create or replace function pgrab_tool.applied()
+returns table (object text, id text, name text, definition jsonb)
+language sql stable
+begin atomic
+  select 'task', t.id::text, coalesce(t.key, t.name, '#' || t.id),
+    to_jsonb(t) - case when t.schedule is not null or t.chain is not null then 'run_at' else '' end
+  from pgrab.task t
+  union all
+  select 'limit', l.key, l.key, to_jsonb(l) - '{key,owner}'::text[] from pgrab.limit l
+  union all
+  select 'quota', q.id::text, coalesce(q.owner, q.share_key),
+    to_jsonb(q) - '{id,owner,share_key,set_by}'::text[]
+  from pgrab.quota q
+  union all
+  select 'calendar', c.name, c.name, to_jsonb(c) - '{name,owner}'::text[] from pgrab.calendar c
+  union all
+  select 'day', d.day || ' ' || d.calendar, d.calendar || ' ' || d.day, to_jsonb(d) - '{calendar,day}'::text[]
+  from pgrab.calendar_day d
+  union all
+  select 'blackout', b.name, b.name, to_jsonb(b) - '{name,set_by,begins_at,ends_at,edition}'::text[]
+  from pgrab.blackout b;
+end;
+comment on function pgrab_tool.applied is 'All that a file for pgrab.apply() may write, as it is now.';
+
 create or replace function pgrab_internal.is_of_batch(p_batch bigint, p_chain bigint) returns boolean
 language sql stable
 return p_batch is not null or exists (

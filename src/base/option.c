@@ -257,6 +257,20 @@ set_flag(bool *field, const char *value)
 	return false;
 }
 
+static void *
+field_of(const struct option_key *k, void *settings)
+{
+	return (char *)settings + k->offset;
+}
+
+static bool
+take_flag(const struct option_key *k, void *settings, const char *value)
+{
+	if (k->given != 0)
+		*(bool *)((char *)settings + k->given) = true;
+	return set_flag(field_of(k, settings), value);
+}
+
 static void
 set_text(char **field, const char *value)
 {
@@ -264,12 +278,6 @@ set_text(char **field, const char *value)
 
 	free(*field);
 	*field = copy;
-}
-
-static void *
-field_of(const struct option_key *k, void *settings)
-{
-	return (char *)settings + k->offset;
 }
 
 static bool
@@ -282,7 +290,7 @@ set_value(const struct option_key *k, void *settings, const char *value)
 	case OPTION_REAL: return set_real(k, field, value);
 	case OPTION_DURATION: return set_duration(k, field, value);
 	case OPTION_ENUM: return set_enum(k, field, value);
-	case OPTION_FLAG: return set_flag(field, value);
+	case OPTION_FLAG: return take_flag(k, settings, value);
 	case OPTION_TEXT: set_text(field, value); return true;
 	}
 	return false;

@@ -32,6 +32,7 @@ struct option_key {
 	double min, max;            /* INT, REAL, DURATION (microseconds); both 0: no bound */
 	const char *const *choices; /* ENUM: ended by NULL */
 	bool secret;                /* value is never printed */
+	size_t given;               /* FLAG: of a bool that says that it was given, on or off; 0: none */
 };
 
 /* A table ends with a row whose name is NULL. */
@@ -79,6 +80,10 @@ CHECKED enum rc option_read_file(const struct option_key *table, const struct op
  */
 CHECKED enum rc option_read_argv(const struct option_key *table, void *settings, int argc, char **argv,
     const char **operands, int max_operands, int *n_operands_out, bool *help_out, struct err *err);
+
+/* Blanks out the values of secret keys in argv, which anybody on the machine can read; what names a database
+ * without a password stays.  Call after they have been read: the settings are copies. */
+void option_hide_secrets(const struct option_key *table, int argc, char **argv);
 
 /* All of a program's settings, at their defaults: environment, then by read_file() the file that the key
  * `config` names, then flags.  program: "pgrab run", which takes no operands. */

@@ -36,25 +36,39 @@ option_read_env(const struct option_key *table, void *settings, struct err *err)
 
 struct argv {
 	const struct option_key *table;
-	void *settings;
+	void *settings; /* NULL: the values that are secret are blanked out */
 	int argc, at;
 	char **argv;
 	bool *help_out;
 	struct err *err;
 };
 
+static void
+hide(const struct option_key *k, char *value)
+{
+	bool open =
+	    strstr(k->name, "dsn") != NULL && strstr(value, "password") == NULL && strchr(value, '@') == NULL;
+
+	if (!open)
+		memset(value, '*', strlen(value));
+}
+
 static enum rc
-take_value(struct argv *a, const struct option_key *k, const char *flag, const char *value)
+take_value(struct argv *a, const struct option_key *k, const char *flag, char *value)
 {
 	if (k->type == OPTION_FLAG)
-		value = value == NULL ? "on" : value;
+		value = value == NULL ? (char *)"on" : value;
 	else if (value == NULL) {
 		if (a->at + 1 >= a->argc)
 			return err_set(a->err, RC_BAD, "%s needs a value: %s %s", flag, flag,
 			    k->metavar == NULL ? "VALUE" : k->metavar);
 		value = a->argv[++a->at];
 	}
-	return option_set(a->table, a->settings, k->name, value, flag, a->err);
+	if (a->settings != NULL)
+		return option_set(a->table, a->settings, k->name, value, flag, a->err);
+	if (k->secret)
+		hide(k, value);
+	return RC_OK;
 }
 
 static enum rc
@@ -74,10 +88,10 @@ unknown_flag(struct argv *a, const char *name, const char *flag)
 
 /* arg is what follows the two dashes. */
 static enum rc
-take_long(struct argv *a, const char *arg)
+take_long(struct argv *a, char *arg)
 {
 	char name[80], flag[84];
-	const char *eq = strchr(arg, '=');
+	char *eq = strchr(arg, '=');
 	size_t n = eq == NULL ? strlen(arg) : (size_t)(eq - arg);
 	const struct option_key *k;
 
@@ -94,7 +108,7 @@ take_long(struct argv *a, const char *arg)
 }
 
 static enum rc
-take_short(struct argv *a, const char *arg)
+take_short(struct argv *a, char *arg)
 {
 	char flag[3] = {'-', arg[0], '\0'};
 
@@ -119,7 +133,7 @@ option_read_argv(const struct option_key *table, void *settings, int argc, char 
 
 	*n_operands_out = 0;
 	for (; a.at < argc && rc == RC_OK; a.at++) {
-		const char *arg = argv[a.at];
+		char *arg = argv[a.at];
 
 		if (flags && strcmp(arg, "--") == 0)
 			flags = false;
@@ -133,6 +147,17 @@ option_read_argv(const struct option_key *table, void *settings, int argc, char 
 			operands[(*n_operands_out)++] = arg;
 	}
 	return rc;
+}
+
+void
+option_hide_secrets(const struct option_key *table, int argc, char **argv)
+{
+	struct err ignored;
+	const char *operand;
+	bool help;
+	int n;
+
+	(void)!option_read_argv(table, NULL, argc, argv, &operand, 1, &n, &help, &ignored);
 }
 
 enum rc

@@ -112,15 +112,19 @@ add_object(PGresult *all, const struct one *o, int row)
 	db_set(all, PQntuples(all), 0, buf_str(&object));
 }
 
+/* By name: a database of another version may have more columns, or fewer. */
 static void
 add_row(PGresult *all, const struct one *o, int row)
 {
 	int to = PQntuples(all);
 
 	db_set(all, to, 0, o->name);
-	for (int col = 0; col < PQnfields(o->rows); col++)
-		db_set(
-		    all, to, col + 1, PQgetisnull(o->rows, row, col) ? NULL : PQgetvalue(o->rows, row, col));
+	for (int col = 1; col < PQnfields(all); col++) {
+		int from = PQfnumber(o->rows, PQfname(all, col));
+
+		db_set(all, to, col,
+		    from < 0 || PQgetisnull(o->rows, row, from) ? NULL : PQgetvalue(o->rows, row, from));
+	}
 }
 
 static PGresult *

@@ -49,24 +49,3 @@ cli_args(struct cli *c, char **json_out)
 	cJSON_Delete(object);
 	return rc;
 }
-
-/* Anybody on the machine can read a command line. */
-static void
-hide_password(char *dsn)
-{
-	if (strstr(dsn, "password") != NULL || strchr(dsn, '@') != NULL)
-		memset(dsn, '*', strlen(dsn));
-}
-
-void
-cli_hide_passwords(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		if (i + 1 < argc && (strcmp(argv[i], "--dsn") == 0 || strcmp(argv[i], "-d") == 0))
-			hide_password(argv[i + 1]);
-		else if (strncmp(argv[i], "--dsn=", 6) == 0)
-			hide_password(argv[i] + 6);
-		else if (strncmp(argv[i], "-d", 2) == 0)
-			hide_password(argv[i] + 2);
-	}
-}

@@ -275,8 +275,8 @@ dispatch(const struct command *cmd, int argc, char **argv)
 }
 
 /* By the time of the last flush errno may come from anything; a pipe without a reader still says so. */
-static bool
-reader_left(void)
+bool
+cli_reader_left(void)
 {
 	struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
 
@@ -287,7 +287,7 @@ reader_left(void)
 static int
 flush_output(int code)
 {
-	if ((fflush(stdout) == 0 && !ferror(stdout)) || reader_left())
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || cli_reader_left())
 		return code;
 	fprintf(stderr, "pgrab: could not write the output: %s\n", strerror(errno));
 	return code == CLI_DONE ? CLI_FAILED : code;

@@ -177,9 +177,8 @@ const char *cli_time(const char *given, struct cli_time *t); /* NULL for NULL */
 /* All values of --arg as a JSON object, which the caller owns; untouched when there are none. */
 CHECKED enum rc cli_args(struct cli *c, char **json_out);
 
-/* Blanks out connection strings with a password in the command line, which anybody on the machine can read.
- * Call after the settings, which are copies, have been read. */
-void cli_hide_passwords(int argc, char **argv);
+/* Has the reader of our output gone?  Then there is nobody to write for. */
+bool cli_reader_left(void);
 
 /* The whole of a file; "-" is the standard input.  Returns CLI_DONE, or the code of what it has reported. */
 int cli_read_file(struct cli *c, const char *path, struct buf *out);

@@ -21,7 +21,7 @@ struct options {
 	char *batch, *wait_for, *wait_timeout, *signal_by, *traceparent;
 	char *source, *on_failure, *expect_within, *slow_after, *stall_after, *keep;
 	char *prefer, *failover_after, *share_key, *slots;
-	bool paused, preemptible;
+	bool paused, preemptible, paused_given, preemptible_given;
 };
 
 static const struct option_key keys[] = {
@@ -91,9 +91,11 @@ static const struct option_key keys[] = {
     CLI_TEXT_ROW(
 	stall_after, 0, "TIME", "a run without output or progress for this long is stopped (default never)"),
     CLI_TEXT_ROW(keep, 0, "TIME", "how long its history is kept (default: the nodes' retention)"),
-    CLI_FLAG_ROW(paused, 0, "do not start it until pgrab resume"),
-    CLI_FLAG_ROW(
-	preemptible, 0, "a run may be stopped for much more important work; the attempt is not counted"),
+    {"paused", 0, OPTION_FLAG, offsetof(struct options, paused), NULL, "do not start it until pgrab resume",
+	.given = offsetof(struct options, paused_given)},
+    {"preemptible", 0, OPTION_FLAG, offsetof(struct options, preemptible), NULL,
+	"a run may be stopped for much more important work; the attempt is not counted",
+	.given = offsetof(struct options, preemptible_given)},
     CLI_LAST_ROW,
 };
 
@@ -121,7 +123,10 @@ struct columns {
 	size_t n;
 	char *made[NEW_VALUES_MAX];
 	size_t n_made;
+	bool edits; /* an empty text removes a value */
 };
+
+_Static_assert(sizeof keys / sizeof *keys < NEW_VALUES_MAX, "each option is a value, or less");
 
 static void
 put(struct columns *v, const char *column, const char *text)
@@ -146,6 +151,10 @@ put_duration(struct columns *v, const char *column, const char *option, const ch
 
 	if (text == NULL)
 		return RC_OK;
+	if (*text == '\0' && v->edits && strcmp(column, NEW_IN_US) != 0) {
+		put(v, column, text);
+		return RC_OK;
+	}
 	if (!duration_parse(text, &us)) {
 		char flag[32];
 
@@ -219,6 +228,12 @@ put_parents(struct columns *v, const char *ids, struct err *err)
 	return RC_OK;
 }
 
+static const char *
+flag_text(bool on)
+{
+	return on ? "true" : "false";
+}
+
 static enum rc
 collect(struct cli *c, struct columns *v)
 {
@@ -234,8 +249,8 @@ collect(struct cli *c, struct columns *v)
 	if (o->run_at != NULL && o->in != NULL)
 		return err_set(&c->err, RC_BAD, "give either --run-at or --in");
 	put(v, "limit_key", o->limit);
-	put(v, "paused", o->paused ? "true" : NULL);
-	put(v, "preemptible", o->preemptible ? "true" : NULL);
+	put(v, "paused", o->paused_given ? flag_text(o->paused) : NULL);
+	put(v, "preemptible", o->preemptible_given ? flag_text(o->preemptible) : NULL);
 	return put_args(c, v);
 }
 
@@ -330,7 +345,7 @@ static int
 run_edit(struct cli *c)
 {
 	const struct options *o = c->options;
-	struct columns v = {0};
+	struct columns v = {.edits = true};
 	char id[CLI_ID_SIZE];
 	int code;
 

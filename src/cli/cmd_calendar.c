@@ -34,19 +34,23 @@ set_days(struct cli *c, const char *sql, const char *days, const char *open, con
 	return report_rows(cli_db(c, CLI_DEADLINE_US), sql, open != NULL ? 5 : 3, params, NULL, &c->err);
 }
 
+/* All of it, or nothing. */
 static enum rc
 set(struct cli *c, const struct options *o)
 {
 	const char *params[] = {c->operands[0], o->closed_weekdays};
-	enum rc rc = report_rows(cli_db(c, CLI_DEADLINE_US), "cli_calendar_set", 2, params, NULL, &c->err);
+	struct db *db = cli_db(c, CLI_DEADLINE_US);
+	enum rc rc = db_script(db, "begin", &c->err);
 
+	if (rc == RC_OK)
+		rc = report_rows(db, "cli_calendar_set", 2, params, NULL, &c->err);
 	if (rc == RC_OK && o->close != NULL)
 		rc = set_days(c, "cli_calendar_day", o->close, "false", o->note);
 	if (rc == RC_OK && o->open != NULL)
 		rc = set_days(c, "cli_calendar_day", o->open, "true", o->note);
 	if (rc == RC_OK && o->forget != NULL)
 		rc = set_days(c, "cli_calendar_forget", o->forget, NULL, NULL);
-	return rc;
+	return rc == RC_OK ? db_script(db, "commit", &c->err) : rc;
 }
 
 static int

@@ -183,6 +183,8 @@ show(struct logs *l)
 		if (rc != RC_OK)
 			return cli_fail(l->c, rc, NULL);
 		code = judge(l, first);
+		if (code < 0 && cli_reader_left())
+			code = CLI_DONE; /* `| head` has what it wanted */
 		ask = l->follow && !is(l, "pending");
 		first = false;
 		if (code < 0)

@@ -19,7 +19,7 @@ run_node(int argc, char **argv)
 	/* Before a password is read: no process of the same user, such as a task, may look into this one. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	rc = settings_load(argc, argv, &settings, &help, &err);
-	cli_hide_passwords(argc, argv);
+	option_hide_secrets(settings_keys, argc, argv);
 	if (help) {
 		cli_help_command(&cmd_run);
 		code = CLI_DONE;

@@ -17,7 +17,7 @@ run_serve(int argc, char **argv)
 
 	(void)prctl(PR_SET_DUMPABLE, 0); /* passwords */
 	rc = serve_settings_load(argc, argv, &settings, &help, &err);
-	cli_hide_passwords(argc, argv);
+	option_hide_secrets(serve_keys, argc, argv);
 	if (help) {
 		cli_help_command(&cmd_serve);
 		code = CLI_DONE;

@@ -105,6 +105,8 @@ run_once(struct cli *c, struct all *all)
 		print_json(&d);
 	else
 		print_frame(&d);
+	if (d.rc == RC_OK && d.all && *d.away != '\0')
+		code = cli_failed(c, "%s", d.away);
 	top_data_fini(&d);
 	return code;
 }

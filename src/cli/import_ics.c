@@ -34,6 +34,7 @@ struct reader {
 	char name[TEXT_SIZE]; /* X-WR-CALNAME */
 	int64_t now;
 	bool in_event;
+	int depth; /* of what is inside the event: an alarm has a SUMMARY, too */
 };
 
 /* 20261225, and nothing behind it but a 'T' with a time, which *timed_out tells.  -1: no date. */
@@ -255,10 +256,13 @@ read_line(struct reader *r, char *line)
 	if (strcasecmp(line, "BEGIN") == 0 && strcasecmp(value, "VEVENT") == 0) {
 		r->event = (struct event){.first = -1, .last = -1};
 		r->in_event = true;
+		r->depth = 0;
 	} else if (strcasecmp(line, "END") == 0 && strcasecmp(value, "VEVENT") == 0 && r->in_event) {
 		end_event(r);
 		r->in_event = false;
-	} else {
+	} else if (strcasecmp(line, "BEGIN") == 0 || strcasecmp(line, "END") == 0) {
+		r->depth += strcasecmp(line, "BEGIN") == 0 ? 1 : -1;
+	} else if (!r->in_event || r->depth == 0) {
 		read_property(r, line, value);
 	}
 }

@@ -133,8 +133,8 @@ cli_fail(struct cli *c, enum rc rc, const char *doing)
 	const char *advice = fault_advice(rc, &c->err);
 	AUTO_BUF struct buf text = {0};
 
-	/* While it is migrated, what is missing is no old schema.  If the schema is as it should be, then a text
-	 * of the user's names what is not there. */
+	/* While it is migrated, what is missing is no old schema.  If the schema is as it should be, then a
+	 * text of the user's names what is not there. */
 	if (fault_no_schema(&c->err) && c->cmd != &cmd_migrate) {
 		explain_schema(c, &text);
 		advice = NULL;

@@ -47,6 +47,7 @@ store_edit(
 {
 	AUTO_BUF struct buf sql = {0};
 	const char *params[NEW_VALUES_MAX + 1] = {id};
+	size_t n_params = 1;
 
 	assert(n > 0 && n <= NEW_VALUES_MAX);
 	buf_addf(&sql, "update %s.task set ", schema_name());
@@ -56,11 +57,14 @@ store_edit(
 		assert(strcmp(v[i].column, NEW_EDGES) != 0);
 		buf_adds(&sql, i > 0 ? ", " : "");
 		if (in)
-			buf_addf(&sql, "run_at = now() + $%zu::bigint * interval '1 us'", i + 2);
+			buf_addf(&sql, "run_at = now() + $%zu::bigint * interval '1 us'", n_params + 1);
+		else if (*v[i].text == '\0')
+			buf_addf(&sql, "%s = default", v[i].column);
 		else
-			buf_addf(&sql, "%s = $%zu", v[i].column, i + 2);
-		params[i + 1] = *v[i].text == '\0' ? NULL : v[i].text;
+			buf_addf(&sql, "%s = $%zu", v[i].column, n_params + 1);
+		if (*v[i].text != '\0')
+			params[n_params++] = v[i].text;
 	}
 	buf_adds(&sql, " where id = $1 returning " ANSWER);
-	return db_query(db, buf_str(&sql), (int)n + 1, params, out, err);
+	return db_query(db, buf_str(&sql), (int)n_params, params, out, err);
 }

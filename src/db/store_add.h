@@ -16,12 +16,12 @@ struct new_value {
 /* Nor is this: ids of further parents, '{18,19}', which become rows of pgrab.edge. */
 #define NEW_EDGES "edges"
 
-#define NEW_VALUES_MAX 40
+#define NEW_VALUES_MAX 64
 
 /* One row: the id, and the new task as a JSON object.  enum rc: as db_query. */
 CHECKED enum rc
 store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, struct err *err);
 
-/* The same for an existing task: sets these columns; an empty text is null.  No row: no such task. */
+/* The same for an existing task: sets these columns; an empty text is the default.  No row: no such task. */
 CHECKED enum rc store_edit(
     struct db *db, const char *id, const struct new_value *v, size_t n, PGresult **out, struct err *err);

@@ -1,6 +1,6 @@
 -- Answers that come later: who awaits one, what ends it, what is refused, and what the dead change.
 begin;
-select plan(89);
+select plan(90);
 set local timezone = 'UTC';
 \ir chain.inc
 insert into pgrab.registration (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
@@ -71,6 +71,8 @@ select is(pg_temp.row_of(1), 'waiting held until 01:00:00', 'and nothing changes
 select is((select gate || ' ' || verdict from pgrab.explain(1)), 'answer waits', 'explain says so');
 select is(pgrab.why(1), 'waits for the answer to its request', 'so do lists');
 select is((select waits_for from pgrab.waits where id = 1), '(answer)', 'and pgrab.waits');
+select is(pgrab_internal.answer_text(to_jsonb(E'a\tb\n\u001b[2J\u009b2J\u202ec\u2066'::text)),
+  E'a\tb\n?[2J?2J?c?', 'what controls a terminal is not kept');
 select is(pgrab.resolve(1, :'token', '{"progress": 40, "text": "half"}'), 'waiting', 'a beat');
 select is((select progress || progress_text from pgrab.waits where id = 1), '40half', 'is shown');
 select is(pgrab.resolve(1, :'token', '{}'), 'waiting', 'one that says nothing');

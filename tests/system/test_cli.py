@@ -702,6 +702,13 @@ def test_add_and_edit_have_a_flag_for_each_column_that_users_write(db):
     assert db.query("select stall_after, keep from pgrab.task where id = %s", task) == [(timedelta(seconds=90), timedelta(days=7))]
 
 
+def test_add_takes_all_that_there_is_at_once(db):
+    options = re.findall(r"^ +(?:-\w, )?(--[a-z-]+) [A-Z]", run_pgrab("add", "--help", dsn=db.dsn).stdout, re.M)
+    given = [word for flag in options if flag not in ("--dsn", "--schema", "--in") for word in (flag, {"--arg": "a=b", "--parent": "1,2"}.get(flag, "9s"))]
+    done = run_pgrab("add", *given, "--paused", "--preemptible", "select 1", dsn=db.dsn, check=False)
+    assert len(given) > 80 and done.returncode == 2 and done.stderr.startswith("pgrab add: "), done
+
+
 def test_add_a_schedule_with_everything(db):
     db.query("insert into pgrab.limit (key, max_running) values ('l', 2)")
     task = int(pgrab(db, "add", "--schedule", "30 2 * * *", "--timezone", "Europe/Berlin", "--starts-at", "2100-03-01", "--ends-at", "2100-03-02 00:00+01", "--max-runs", "4",

@@ -113,6 +113,8 @@ def test_all_of_the_command_line_asks_each_database(db, etl, config):
     done = run_pgrab("late", "--all", "--config", config, check=False)
     assert time.monotonic() - began < 8 and done.returncode == 1, done
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["database", "main", "etl"] and "of etl" in done.stdout, done
+    top = run_pgrab("top", "--all", "--config", config, "--once", "--json", check=False)
+    assert top.returncode == 1 and "gone: could not connect" in top.stderr, top
     assert "gone: could not connect" in done.stderr and "hole: could not connect: no answer within" in done.stderr, done
     config.write_text(config.read_text().partition("[database gone]")[0])
 
@@ -121,6 +123,9 @@ def test_all_of_the_command_line_asks_each_database(db, etl, config):
     assert [(row["database"], row["late"]) for row in ask("status")] == [("main", 1), ("etl", 1)]
     assert [(row["database"], row["name"]) for row in ask("late")] == [("main", "of main"), ("etl", "of etl")]
     assert ask("failing") == [] and ask("nodes") == []
+    etl.query("alter view pgrab.overview rename to overview_before")
+    etl.query("create view pgrab.overview as select o.*, 1 as more from pgrab.overview_before o")
+    assert [line.split()[0] for line in run_pgrab("status", "--all", "--config", config).stdout.splitlines()[1:]] == ["main", "etl"]
     frame = ask("top")
     assert [row["database"] for row in frame["overview"]] == ["main", "etl"] and len(frame["late"]) == 2
     text = run_pgrab("top", "--all", "--config", config, "--once").stdout

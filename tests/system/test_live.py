@@ -54,6 +54,18 @@ def test_nothing_is_written_while_nobody_asks(db, nodes, probe, gate):
     db.wait_run(task)
 
 
+def test_follow_ends_when_nobody_reads_any_more(db, nodes, probe, gate):
+    nodes.start()
+    task = held(db, gate)
+    db.wait("select status = 'running' from pgrab.task where id = %s", task)
+    with follow(db, task) as following:
+        assert following.stdout.read(4) == b"one\n"
+        following.stdout.close()
+        assert following.wait(5) == 0
+    probe.open_gate()
+    db.wait_run(task)
+
+
 def test_follow_shows_each_byte_once_and_ends_with_the_outcome(db, nodes, probe, gate):
     nodes.start()
     good = held(db, gate, before="printf 'caf\\303'; sleep 1; printf '\\251 '; for i in $(seq 2000); do echo line $i; done",

@@ -304,7 +304,7 @@ def test_apply_makes_tasks_what_a_file_says(db, tmp_path):
 
     def apply(tasks, *args):
         path.write_text(json.dumps({**FILE, "tasks": tasks}))
-        return [(r["action"], r["task"], r["what"]) for r in as_json(db, "apply", path, *args)]
+        return [(r["action"], r["name"], r["what"]) for r in as_json(db, "apply", path, *args) if r["object"] == "task"]
 
     tasks = FILE["tasks"]
     assert [r[:2] for r in apply(tasks, "--dry-run")] == [("add", k) for k in ("a", "b", "clean", "extract", "load")]
@@ -321,7 +321,7 @@ def test_apply_makes_tasks_what_a_file_says(db, tmp_path):
         ("change", "clean", "priority: 0 -> 5; schedule: 0 3 * * * -> 0 4 * * *; timeout: 00:05:00 -> 01:00:00")]
     other = db.add(kind="noop", key="mine", run_at="2100-01-01")
     assert apply(changed[:4]) == []
-    assert apply(changed[:4], "--prune") == [("delete", "clean", None)] or apply(changed[:4]) == []
+    assert apply(changed[:4], "--prune") == [("delete", "clean", "shell 0 4 * * * true")] and apply(changed[:4]) == []
     assert db.one("select count(*) from pgrab.task where id = %s", other) == 1
     # paused by a person it stays so
     pgrab(db, "pause", "extract")
@@ -384,7 +384,7 @@ def test_a_chain_is_pruned_deleted_and_brought_back_as_a_whole(db, tmp_path):
     assert [t["name"] for t in as_json(db, "undelete", "extract", "a", "b", "load")] == ["extract", "a", "b", "load"]
     assert pgrab(db, "apply", path) == "Nothing changes.\n"
     path.write_text(json.dumps({**FILE, "tasks": FILE["tasks"][4:]}))
-    assert sorted(r["task"] for r in as_json(db, "apply", path, "--prune")) == ["a", "b", "extract", "load"]
+    assert sorted(r["name"] for r in as_json(db, "apply", path, "--prune")) == ["a", "b", "extract", "load"]
     assert "is live" in fails(1, db, "undelete", "clean") and "no task has the key or name 'nobody'" in fails(3, db, "undelete", "nobody")
 
 
@@ -403,10 +403,29 @@ def test_apply_takes_sql_too(db, tmp_path):
     path.write_text("insert into pgrab.task (key, kind, run_at) values ('k', 'noop', '2100-01-01') on conflict (key) do update set name = 'n'; select 1;")
     assert as_json(db, "apply", path, "--dry-run")[0]["action"] == "add" and db.one("select count(*) from pgrab.task") == 0
     pgrab(db, "apply", path)
-    assert as_json(db, "apply", path) == [{"action": "change", "task": "k", "what": "name: null -> n"}]
+    assert as_json(db, "apply", path) == [{"action": "change", "object": "task", "name": "k", "what": "name: null -> n"}]
     path.write_text("select no_such_function(1)")  # is no fault of our schema
     said = fails(1, db, "apply", path)
     assert "no_such_function(integer) does not exist" in said and "schema" not in said, said
+
+
+def test_apply_shows_what_else_it_changes(db, tmp_path):
+    path = tmp_path / "tasks.json"
+    file = {"limits": [{"key": "L", "max_running": 3}], "quotas": [{"owner": "app", "max_tasks": 100}], "blackouts": [{"name": "move", "during": "[2100-01-01,2100-01-02)"}],
+            "calendars": [{"name": "office", "days": [{"day": "2100-12-25", "note": "Christmas"}]}], "tasks": [{"key": "k", "kind": "noop", "run_at": "2100-01-01"}]}
+
+    def apply(*args):
+        path.write_text(json.dumps(file))
+        return {(r["action"], r["object"], r["name"]): r["what"] for r in as_json(db, "apply", path, *args)}
+    added = apply("--dry-run")
+    assert list(added) == [("add", *what) for what in (("task", "k"), ("quota", "app"), ("limit", "L"), ("day", "office 2100-12-25"), ("calendar", "office"), ("blackout", "move"))]
+    assert added["add", "limit", "L"] == "max_running: 3" and db.one("select count(*) from pgrab.limit") == 0
+    assert apply() == added and apply() == {}
+    file["limits"][0]["max_running"] = 4
+    file["calendars"][0]["days"][0]["note"] = "yes"
+    file["tasks"][0]["run_at"] = "2101-01-01"
+    assert apply() == {("change", "limit", "L"): "max_running: 3 -> 4", ("change", "day", "office 2100-12-25"): "note: Christmas -> yes",
+                       ("change", "task", "k"): "run_at: 2100-01-01T00:00:00+00:00 -> 2101-01-01T00:00:00+00:00"}
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback", "begin", "do $$ begin commit; end $$"])
@@ -426,6 +445,10 @@ def test_edit_changes_what_is_given(db):
     assert row == ("0 4 * * *", "x", None, "26:00:00", "select 2", "00:00:05", 4)
     assert "cannot be '0 99 * * *'" in fails(2, db, "edit", "k", "--schedule", "0 99 * * *")
     assert "nothing to change: give an option" in fails(2, db, "edit", "k")
+    pgrab(db, "edit", "k", "--preemptible", "--source", "etl", "--priority", "3", "--timezone", "Asia/Tokyo", "--stall-after", "5s")
+    pgrab(db, "edit", "k", "--preemptible=off", "--source", "", "--priority", "", "--timezone", "", "--stall-after", "", "--timeout", "")
+    assert db.query("select preemptible, source, priority, timezone, stall_after, timeout::text from pgrab.task") == [(False, "", 0, "UTC", None, "01:00:00")]
+    assert '--in cannot be ""' in fails(2, db, "edit", "k", "--in", "")
     assert "no task has the key" in fails(3, db, "edit", "nope", "--name", "x")
     pgrab(db, "delete", "k")
     assert "not live" in fails(3, db, "edit", "k", "--name", "y")

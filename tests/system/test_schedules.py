@@ -237,6 +237,9 @@ def test_a_calendar_is_kept_from_the_shell(db, nodes):
     assert "stocktaking" in calendar("office") and "office" in calendar()
     assert json.loads(calendar("--json"))[0]["closed"] == 2
     assert "there is no calendar" in run_pgrab("calendar", "x", dsn=db.dsn, check=False).stderr
+    for days in ("infinity", "2027-01-01..2040-12-31", "2026-12-31..2026-12-01"):
+        refused = run_pgrab("calendar", "new", "--close", days, dsn=db.dsn, check=False)
+        assert refused.returncode == 1 and "at most ten years" in refused.stderr and '"new"' in run_pgrab("calendar", "new", dsn=db.dsn, check=False).stderr
     nodes.start()
     task = int(run_pgrab("add", "--kind", "noop", "--schedule", "* * * * * *", "--calendar", "office", dsn=db.dsn).stdout)
     assert db.one("select fire_at > now() + interval '1 day' from pgrab.task where id = %s", task)

@@ -451,6 +451,23 @@ file_error_never_shows_a_secret(void **state)
 }
 
 static void
+secrets_of_a_command_line_are_hidden(void **state)
+{
+	char words[][40] = {"--dsn=host=y password=x", "--dsn", "postgres://u:p@h/d", "--name", "password",
+	    "-w", "3", "--dsn", "host=z"};
+	char *argv[12] = {words[0]};
+	int argc = 1;
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		argv[argc++] = words[i];
+	option_hide_secrets(table, argc, argv);
+	assert_string_equal(words[0], "--dsn=*****************");
+	assert_string_equal(words[2], "******************");
+	assert_string_equal(words[4], "password");
+	assert_string_equal(words[8], "host=z");
+}
+
+static void
 environment_is_read_by_upper_case_names(void **state)
 {
 	struct fixture *f = *state;
@@ -628,6 +645,7 @@ main(void)
 	    TEST(file_value_ends_before_a_comment_and_blanks),
 	    TEST(file_with_a_nul_or_that_can_not_be_read_is_refused),
 	    TEST(file_error_never_shows_a_secret),
+	    TEST(secrets_of_a_command_line_are_hidden),
 	    TEST(environment_is_read_by_upper_case_names),
 	    TEST(flags_are_taken_in_all_their_forms),
 	    TEST(flags_ask_for_help),

@@ -1,4 +1,3 @@
--- Serves: pgrab apply.  The tasks as they are before; dropped at the end of the transaction.
+-- Serves: pgrab apply.  All that a file may write as it is before; dropped at the end of the transaction.
 create temporary table pgrab_before on commit drop as
-select t.id, coalesce(t.key, t.name, '#' || t.id) as name, to_jsonb(t) as definition
-from pgrab.task t
+select a.object, a.id, a.name, a.definition from pgrab_tool.applied() a
