@@ -231,7 +231,8 @@ create or replace function pgrab_internal.insert_check(t pgrab_internal.task) re
 language plpgsql as $$
 begin
   perform pgrab_internal.task_check(t);
-  if t.priority > 0 or t.misfire_limit > 100 then
+  if (t.priority > 0 or t.misfire_limit > 100)
+    and pgrab_internal.call_verb() is distinct from 'backfill' then -- which copies what was permitted
     perform pgrab_internal.owner_bounds(t, t.owner);
   end if;
 end $$;
@@ -259,6 +260,12 @@ end $$;
 comment on function pgrab_internal.task_plan is 'Plans a new task that is not simply due now.';
 
 -- A schedule is asked for its first fire, so the definition has to be right before.
+create or replace function pgrab_internal.plan_note(t pgrab_internal.task) returns text
+language sql immutable parallel safe
+return extract(epoch from t.run_at) || ' ' || t.key;
+comment on function pgrab_internal.plan_note is
+  'By which the update half of an upsert knows a time that its insert half has worked out.';
+
 create or replace function pgrab_internal.plan_new(t pgrab_internal.task) returns pgrab_internal.task
 language plpgsql as $$
 declare
@@ -275,6 +282,9 @@ begin
   end if;
   if t.schedule is not null then
     t.run_at := pgrab_internal.plan_first(t, c_given);
+    if t.key is not null and c_given is null then
+      perform set_config('pgrab.planned', pgrab_internal.plan_note(t), true);
+    end if;
     t.traceparent := nullif(t.traceparent, current_setting('pgrab.traceparent', true)); -- of one request
   end if;
   t.fire_at := t.run_at;
@@ -311,7 +321,8 @@ begin
     or c_same and (n.ends_at, n.max_runs) is not distinct from (o.ends_at, o.max_runs) then
     -- The insert half of an upsert has worked out when a new task would fire; this one has a plan already.
     return case when c_same and n.schedule is not null and n.run_at <> o.run_at
-        and n.run_at in (now() + interval '1 us', pgrab_internal.first_fire(n))
+        and (n.run_at = now() + interval '1 us'
+          or pgrab_internal.plan_note(n) = current_setting('pgrab.planned', true))
       then o.run_at else n.run_at end;
   end if;
   return pgrab_internal.plan_first(n, case when n.run_at <> o.run_at or c_same then n.run_at end);

@@ -104,6 +104,15 @@ return case
   else pgrab_internal.next_fire_compiled(p_cron, p_timezone, greatest(p_fire, p_after)) end;
 comment on function pgrab_internal.fire_from is 'The next fire after both a fire and an instant.';
 
+create or replace function pgrab_internal.fire_before(
+  p_cron bigint[], p_fire timestamptz, p_at timestamptz) returns timestamptz
+language sql immutable parallel safe
+return case when p_cron[1] >= 16 then p_fire + make_interval(secs => p_cron[2]
+    * greatest(ceil(extract(epoch from p_at - p_fire) / p_cron[2]) - 1, 0)::double precision)
+  else greatest(p_fire, p_at - interval '1 us') end;
+comment on function pgrab_internal.fire_before is
+  'An instant after which the next fire is the first one from p_at on.';
+
 create or replace function pgrab_internal.fire_skip(
   p_cron bigint[], p_timezone text, p_after timestamptz, p_calendar text)
 returns timestamptz

@@ -218,8 +218,21 @@ end $$;
 comment on function pgrab_internal.nth_last_fire is
   'The n-th last fire with from < fire <= until, n > 0. Null: there are fewer.';
 
--- The stretch that is looked at ends at p_until and doubles, so that about three times as many fires are
--- walked as are asked for.  That of @every begins at a fire.
+create or replace function pgrab_internal.fires_some(p_schedule text, p_timezone text, p_from timestamptz,
+  p_until timestamptz, p_calendar text, p_on_closed text, p_most bigint)
+returns bigint
+language sql stable
+begin atomic
+  select count(*)
+  from (
+    select from pgrab_internal.fires_on(p_schedule, p_timezone, p_from, p_until, p_calendar, p_on_closed)
+    limit p_most) f;
+end;
+comment on function pgrab_internal.fires_some is
+  'How many fires there are with from < fire <= until; does not count further than p_most.';
+
+-- As nth_last_cron(), but fires are walked, so no stretch is walked further than it takes to know that it has
+-- twice as many as are asked for.  Those of @every begin at a fire.
 create or replace function pgrab_internal.nth_last_fire_on(
   p_schedule text, p_timezone text, p_from timestamptz, p_until timestamptz, p_n integer, p_calendar text,
   p_on_closed text)
@@ -229,21 +242,44 @@ declare
   c_cron constant bigint[] := pgrab_internal.schedule_compile(p_schedule);
   c_step constant interval := case when c_cron[1] >= 16 then make_interval(secs => c_cron[2]) end;
   v_span interval := greatest(c_step, '1 hour');
-  v_low timestamptz;
+  v_low timestamptz := p_until;
+  v_high timestamptz := p_until;
+  v_middle timestamptz;
+  v_n bigint := 0; -- fires from v_low to v_high, of which only so many were counted
   v_fires timestamptz[];
 begin
   if p_calendar is null then
     return pgrab_internal.nth_last_fire(p_schedule, p_timezone, p_from, p_until, p_n);
   end if;
-  loop
-    v_low := greatest(p_from, coalesce(date_bin(c_step, p_until - v_span, p_from), p_until - v_span));
-    v_fires := array(select f.f from pgrab_internal.fires_on(
-      p_schedule, p_timezone, v_low, p_until, p_calendar, p_on_closed) f(f));
-    if cardinality(v_fires) >= p_n or v_low <= p_from then
-      return v_fires[cardinality(v_fires) - p_n + 1];
+  while v_n < p_n loop
+    if v_low <= p_from then
+      return null;
     end if;
+    p_n := p_n - v_n;
+    v_high := v_low;
+    v_low := greatest(p_from, coalesce(date_bin(c_step, v_high - v_span, p_from), v_high - v_span));
+    v_n := pgrab_internal.fires_some(
+      p_schedule, p_timezone, v_low, v_high, p_calendar, p_on_closed, 2 * p_n);
     v_span := 2 * v_span;
   end loop;
+  while v_n >= 2 * p_n loop
+    v_middle := v_low + (v_high - v_low) / 2;
+    v_middle := coalesce(date_bin(c_step, v_middle, p_from), date_trunc('second', v_middle));
+    exit when v_middle <= v_low;
+    v_n := pgrab_internal.fires_some(
+      p_schedule, p_timezone, v_middle, v_high, p_calendar, p_on_closed, 2 * p_n);
+    if v_n >= p_n then
+      v_low := v_middle;
+    else
+      v_high := v_middle;
+      p_n := p_n - v_n;
+      v_n := pgrab_internal.fires_some(
+        p_schedule, p_timezone, v_low, v_high, p_calendar, p_on_closed, 2 * p_n);
+    end if;
+  end loop;
+  v_fires := array(select f.f from pgrab_internal.fires_on(
+    p_schedule, p_timezone, v_low, v_high, p_calendar, p_on_closed) f(f));
+  return v_fires[cardinality(v_fires) - p_n + 1];
 end $$;
 comment on function pgrab_internal.nth_last_fire_on is
   'nth_last_fire() on the open days of a calendar (null: on all days).';

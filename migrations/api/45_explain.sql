@@ -58,17 +58,20 @@ begin atomic
   where not exists (select from pgrab.node n
     where n.id = t.node_id and n.incarnation = t.incarnation and n.live)
   union all
-  -- Several transactions of one owner may run on a node: it is the one that began when the run did.
-  (select 'lock', 'waits', format('Session %s, which runs it, has waited since %s for a lock of session %s '
-    '(%s%s): let that commit, or select pg_terminate_backend(%s).', a.pid, pgrab_internal.cut(a.query_start),
-    b.pid, b.usename, ', ' || nullif(b.application_name, ''), b.pid), 'waits for a lock of session ' || b.pid
+  -- Several transactions of one owner may run on a node: it is one that began when the run did.
+  (select 'lock', 'waits', format('Session %s, which runs it%s, has waited since %s for a lock of session %s '
+    '(%s%s): let that commit, or select pg_terminate_backend(%s).', a.pid,
+    case when a.n > 1 then ' or another that began then' end, pgrab_internal.cut(a.query_start), b.pid,
+    b.usename, ', ' || nullif(b.application_name, ''), b.pid), 'waits for a lock of session ' || b.pid
   from (
-    select x.pid, x.query_start from pg_stat_activity x
+    select x.pid, x.query_start, x.xact_start, x.wait_event_type, count(*) over () as n
+    from pg_stat_activity x
     where t.kind = 'sql' and x.datname = current_database() and x.usename = t.owner
-      and x.application_name = 'pgrab sql ' || t.incarnation and x.wait_event_type = 'Lock'
+      and x.application_name = 'pgrab sql ' || t.incarnation
       and x.xact_start between t.started_at - interval '1 s' and t.started_at + interval '2 s'
-    order by x.xact_start limit 1) a
+    order by x.wait_event_type is distinct from 'Lock', x.xact_start limit 1) a
     join pg_stat_activity b on b.pid = any (pg_blocking_pids(a.pid))
+  where a.wait_event_type = 'Lock'
   order by b.xact_start limit 1);
 end;
 comment on function pgrab_internal.explain_running is 'The gates of a running task.';
@@ -785,6 +788,13 @@ begin atomic
 end;
 comment on function pgrab.explain(text) is 'The same for a task given by its key or its name.';
 
+create or replace function pgrab_internal.fires_left(t pgrab_internal.task) returns bigint
+language sql immutable parallel safe
+return case when t.max_runs is not null then greatest(0, t.max_runs - t.fires
+  - case when pgrab_internal.under_way(t.status, t.incarnation) then 0 else 1 end) end;
+comment on function pgrab_internal.fires_left is
+  'How many fires a schedule may have after the one at hand. Null: that has no bound.';
+
 create or replace function pgrab_internal.forecast_one(
   t pgrab_internal.task, p_until timestamptz, p_limit integer)
 returns setof timestamptz
@@ -794,12 +804,11 @@ begin atomic
   where not pgrab_internal.under_way(t.status, t.incarnation)
   union all
   (select x.f + pgrab_internal.jitter_of(t.id, t.jitter)
-  from pgrab_internal.fires_on(t.schedule, t.timezone, t.fire_at, least(p_until, t.ends_at), t.calendar,
-    t.on_closed) x(f)
+  from pgrab_internal.fires_on(t.schedule, t.timezone, pgrab_internal.fire_before(
+      pgrab_internal.schedule_compile(t.schedule), t.fire_at, statement_timestamp()),
+    least(p_until, t.ends_at), t.calendar, t.on_closed) x(f)
   where t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after'
-    and x.f >= statement_timestamp()
-  limit least(p_limit, t.max_runs - t.fires
-    - case when pgrab_internal.under_way(t.status, t.incarnation) then 0 else 1 end));
+  limit least(p_limit, pgrab_internal.fires_left(t)));
 end;
 comment on function pgrab_internal.forecast_one is 'The coming fires of one task, about p_limit at most.';
 
@@ -896,15 +905,17 @@ language sql stable
 begin atomic
   with fire as materialized (
     select row(t.*)::pgrab_internal.task as t, f.at,
-      lag(f.at, 1, greatest(statement_timestamp(), t.starts_at)) over (order by f.at) as before
+      lag(f.at, 1, greatest(f.since, t.starts_at)) over (order by f.at) as before
     from pgrab.task t cross join lateral (
-      select t.fire_at as at where t.fire_at > statement_timestamp()
+      select t.fire_at as at, statement_timestamp() as since where t.fire_at > statement_timestamp()
       union all
-      select x.at from pgrab_internal.fires_on(t.schedule, t.timezone,
-        greatest(statement_timestamp(), t.fire_at), coalesce(t.ends_at, 'infinity'), t.calendar,
-        t.on_closed) x(at)
+      select x.at, pgrab_internal.fire_before(
+        pgrab_internal.schedule_compile(t.schedule), t.fire_at, statement_timestamp())
+      from pgrab_internal.fires_on(t.schedule, t.timezone, pgrab_internal.fire_before(
+          pgrab_internal.schedule_compile(t.schedule), t.fire_at, statement_timestamp()),
+        coalesce(t.ends_at, 'infinity'), t.calendar, t.on_closed) x(at)
       limit p_limit) f
-    where t.id = p_id and t.schedule is not null and t.schedule !~ '^@after'),
+    where t.id = p_id and pgrab_internal.schedule_kind(t.schedule) <> 'after'),
   shut as materialized (
     select f.t, f.at, w.name, w.action, w.ends_at, pgrab_internal.closure_why(w) as why,
       row_number() over (partition by w.name, w.ends_at order by f.at) as n

@@ -18,10 +18,11 @@ language plpgsql set enable_seqscan = off set jit = off as $$
 begin
   insert into pgrab.batch (task_id) select i from unnest(p_ids) i;
   insert into pgrab.limit (key, max_running, owner)
-  select pgrab_internal.batch_limit(t.id), (t.args ->> 'max_running')::integer, t.owner
+  select pgrab_internal.batch_limit(t.id), (t.args ->> 'max_running')::numeric, t.owner
   from pgrab.task t where t.id = any (p_ids) and t.args ->> 'max_running' is not null
   -- somebody else has made a limit of that name; tasks that are under it do not count here
-  on conflict (key) do update set max_running = excluded.max_running, owner = excluded.owner;
+  on conflict (key) do update set max_running = excluded.max_running, owner = excluded.owner,
+    per_second = null, break_after = null, break_for = null;
 end $$;
 comment on function pgrab_internal.batches_begin is 'Tasks of kind batch were inserted.';
 
@@ -177,7 +178,7 @@ begin
     perform pgrab_internal.refuse('args', t.args::text,
       'A batch has max_running from its INSERT on, or never. Its number can be changed.');
   end if;
-  update pgrab.limit l set max_running = (t.args ->> 'max_running')::integer
+  update pgrab.limit l set max_running = (t.args ->> 'max_running')::numeric
   where l.key = pgrab_internal.batch_limit(t.id);
 end $$;
 comment on function pgrab_internal.batch_edited is 'An edit of max_running changes the limit of a batch.';

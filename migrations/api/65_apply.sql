@@ -9,7 +9,8 @@
 --    "blackouts": [{"name": "weekend", "schedule": "0 22 * * SAT", "lasts": "8 hours"}, ...]}
 --
 -- A column that is left out gets its default, but run_at and paused stay as they are.  "parents": ["a", "b"]
--- names parents by their keys; they must come first in the file.
+-- names parents by their keys; they must come first in the file.  {"key": "b", "run_if": "failure"} is one
+-- whose link has another run_if than the task.
 
 create or replace function pgrab_internal.apply_called(p_task jsonb) returns text
 language sql immutable
@@ -38,30 +39,50 @@ begin
   if found then
     perform pgrab_internal.apply_refuse(p_task, format('%s is not a column that can be set', v_member),
       'Give columns of pgrab.task that users can write, and parents.');
+  elsif jsonb_typeof(p_task -> 'parents') not in ('array', 'null') then
+    perform pgrab_internal.apply_refuse(p_task, 'parents cannot be ' || left(p_task ->> 'parents', 100),
+      'It is an array of keys: ["a", "b"].');
   end if;
 end $$;
 comment on function pgrab_internal.apply_check is 'Refuses a task of a file that is malformed.';
+
+create or replace function pgrab_internal.apply_parents(p_task jsonb)
+returns table (key text, run_if text, n bigint)
+language sql immutable
+begin atomic
+  select case jsonb_typeof(p.parent) when 'object' then p.parent ->> 'key' else p.parent #>> '{}' end,
+    coalesce(p.parent ->> 'run_if', p_task ->> 'run_if', 'success'), p.n
+  from jsonb_array_elements(
+    case jsonb_typeof(p_task -> 'parents') when 'array' then p_task -> 'parents' end)
+    with ordinality p(parent, n);
+end;
+comment on function pgrab_internal.apply_parents is 'The parents of a task of a file, by their keys.';
 
 create or replace function pgrab_internal.apply_task(p_task jsonb, p_source text, p_by text) returns void
 language plpgsql as $$
 declare
   v_key text;
-  v_parents bigint[] := '{}';
+  v_parents bigint[];
+  v_ifs text[];
   v_want jsonb := p_task - 'parents';
   v_changes jsonb;
   t pgrab_internal.task;
 begin
-  for v_key in select * from jsonb_array_elements_text(p_task -> 'parents') loop
-    v_parents := v_parents || (select x.id from pgrab.task x where x.key = v_key);
-    if v_parents[cardinality(v_parents)] is null then
-      perform pgrab_internal.apply_refuse(p_task, format('its parent %L does not exist', v_key),
-        'A parent must be a live task, or come before it in the file.');
-    end if;
-  end loop;
-  v_want := pgrab_internal.apply_defaults()
-    || jsonb_build_object('source', p_source, 'parent_id', v_parents[1]) || v_want;
   select * into t from pgrab.task x where x.key = p_task ->> 'key' for update;
-  if not found then
+  -- the parent in its row stays there, in whatever order the file names them
+  select array_agg(x.id order by x.id is distinct from t.parent_id, p.n),
+    array_agg(p.run_if order by x.id is distinct from t.parent_id, p.n),
+    min(p.key) filter (where x.id is null)
+  into v_parents, v_ifs, v_key
+  from pgrab_internal.apply_parents(p_task) p left join pgrab.task x on x.key = p.key;
+  if v_key is not null then
+    perform pgrab_internal.apply_refuse(p_task, format('its parent %L does not exist', v_key),
+      'A parent must be a live task, or come before it in the file.');
+  end if;
+  v_want := pgrab_internal.apply_defaults()
+    || jsonb_build_object('source', p_source, 'parent_id', v_parents[1]) || v_want
+    || jsonb_strip_nulls(jsonb_build_object('run_if', v_ifs[1]));
+  if t.id is null then
     t.id := pgrab_tool.add(v_want || jsonb_build_object('owner', p_by));
   elsif t.owner <> p_by and not pgrab_internal.may_operate(p_by) then
     perform pgrab_internal.apply_refuse(p_task, 'the key is taken', 'Give it another key.');
@@ -77,13 +98,15 @@ begin
       perform pgrab_internal.apply_refuse(p_task, format('it belongs to %s', t.owner),
         'Only the owner of a task can change what it runs.');
     elsif v_changes is not null then
+      delete from pgrab.edge e where e.child_id = t.id and e.parent_id = v_parents[1]; -- the row has it
       perform pgrab_tool.edit(t.id, v_changes);
     end if;
   end if;
   -- the parents besides the first
-  delete from pgrab.edge e where e.child_id = t.id and e.parent_id <> all (v_parents[2:]);
+  delete from pgrab.edge e
+  where e.child_id = t.id and e.parent_id <> all (coalesce(v_parents[2:], '{}'));
   insert into pgrab.edge (parent_id, child_id, run_if)
-  select p, t.id, v_want ->> 'run_if' from unnest(v_parents[2:]) p
+  select p.id, t.id, p.run_if from unnest(v_parents[2:], v_ifs[2:]) p(id, run_if)
   on conflict (parent_id, child_id) do update set run_if = excluded.run_if
   where edge.run_if <> excluded.run_if;
 end $$;
@@ -99,8 +122,7 @@ declare
 begin
   for v_task in select * from jsonb_array_elements(p_tasks) loop
     key := coalesce(v_task ->> 'key', left(v_task::text, 100));
-    if array(select jsonb_array_elements_text(
-      case jsonb_typeof(v_task -> 'parents') when 'array' then v_task -> 'parents' end)) && v_bad then
+    if array(select p.key from pgrab_internal.apply_parents(v_task) p) && v_bad then
       v_bad := v_bad || key;
       continue;
     end if;
@@ -152,7 +174,8 @@ comment on function pgrab_internal.apply_tasks is
   'Makes the tasks what the file says, or says all that is wrong with it.';
 
 -- What is another's is left alone.  Quotas are operators' business, in whatever file they stand.  Days that
--- the file does not name stay: it may be the holidays of one year.
+-- the file does not name stay: it may be the holidays of one year.  Of a day that it names twice, as two
+-- holidays may fall on one, the first counts.
 create or replace function pgrab_internal.apply_lists(p_file jsonb, p_by text) returns void
 language plpgsql as $$
 declare
@@ -197,11 +220,13 @@ begin
   from jsonb_to_recordset(p_file -> 'calendars') x(name text, closed_weekdays text[])
   where c.name = x.name and c.closed_weekdays <> x.closed_weekdays and (c_all or c.owner = p_by);
   insert into pgrab.calendar_day as d (calendar, day, open, note)
-  select c.name, x.day, coalesce(x.open, false), x.note
+  select distinct on (c.name, x.day) c.name, x.day, coalesce(x.open, false), x.note
   from jsonb_to_recordset(p_file -> 'calendars') f(name text, days jsonb)
     join pgrab.calendar c on c.name = f.name
-    cross join lateral jsonb_to_recordset(f.days) x(day date, open boolean, note text)
+    cross join lateral rows from (jsonb_to_recordset(f.days) as (day date, open boolean, note text))
+      with ordinality x(day, open, note, n)
   where c_all or c.owner = p_by
+  order by c.name, x.day, x.n
   on conflict (calendar, day) do update set open = excluded.open, note = excluded.note
   where (d.open, d.note) is distinct from (excluded.open, excluded.note);
 
@@ -303,11 +328,28 @@ language sql stable
 return jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.id), 'name', t.name, 'kind',
     t.kind, 'run_at', case when t.schedule is null and t.chain is null then t.run_at end,
     'paused', nullif(t.paused, false), 'source', nullif(t.source, ''),
-    'parents', (select jsonb_agg(coalesce(x.key, 'task-' || x.id) order by p.n)
-      from (select a.parent_id, row_number() over (order by a.parent_id <> t.parent_id, a.parent_id) as n
-        from pgrab_internal.parents_of(t.id) a) p join pgrab.task x on x.id = p.parent_id)))
+    'parents', (
+      select jsonb_agg(case when p.run_if = t.run_if or p.parent_id = t.parent_id then to_jsonb(k.key)
+        else jsonb_build_object('key', k.key, 'run_if', p.run_if) end
+        order by p.parent_id is distinct from t.parent_id, p.parent_id)
+      from pgrab_internal.parents_of(t.id) p join pgrab.task x on x.id = p.parent_id
+        cross join lateral (select coalesce(x.key, 'task-' || x.id) as key) k)))
   || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[]);
 comment on function pgrab_internal.export_task is 'A task as a member of a file for pgrab.apply().';
+
+-- Whatever is above a parent is above its children, too, and so is the parent.
+create or replace function pgrab_internal.links_above(p_id bigint) returns bigint
+language plpgsql stable set enable_seqscan = off set jit = off as $$
+begin
+  return (
+    with recursive up as (
+      select p_id as id
+      union
+      select a.parent_id from up cross join lateral pgrab_internal.parents_of(up.id) a)
+    select count(*) - 1 from up);
+end $$;
+comment on function pgrab_internal.links_above is
+  'How many tasks one waits for by its links: fewer than each that waits for it.';
 
 create or replace function pgrab.export(p_source text default null) returns jsonb
 language sql stable
@@ -325,7 +367,8 @@ return jsonb_strip_nulls(jsonb_build_object('source', p_source,
     select jsonb_agg(to_jsonb(b) - '{set_by,begins_at,ends_at,edition}'::text[] order by b.name)
     from pgrab.blackout b where p_source is null and b.begins_at is not null))) ||
   jsonb_build_object('tasks', coalesce((
-    select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task) order by t.id)
+    select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task)
+      order by case when t.chain is not null then pgrab_internal.links_above(t.id) else 0 end, t.id)
     from pgrab.task t
     where coalesce(t.source = p_source, true)
       and not pgrab_internal.is_of_batch(t.batch, t.chain)), '[]'));

@@ -1,15 +1,6 @@
 -- A month of schedules, by the hour: pgrab.month().
 
 -- Goes from one hour that has fires to the next, as fires_count() does.  @every keeps its distance.
-create or replace function pgrab_internal.fire_before(
-  p_cron bigint[], p_fire timestamptz, p_at timestamptz) returns timestamptz
-language sql immutable parallel safe
-return case when p_cron[1] >= 16 then p_fire + make_interval(secs => p_cron[2]
-    * greatest(ceil(extract(epoch from p_at - p_fire) / p_cron[2]) - 1, 0)::double precision)
-  else greatest(p_fire, p_at - interval '1 us') end;
-comment on function pgrab_internal.fire_before is
-  'An instant after which the next fire is the first one from p_at on.';
-
 -- A cron expression is reduced to the first fire of each hour that matches.
 create or replace function pgrab_internal.fires_hourly(p_schedule text, p_timezone text, p_fire timestamptz,
   p_until timestamptz, p_calendar text, p_on_closed text)
@@ -55,8 +46,7 @@ begin atomic
   from pgrab_internal.fires_hourly(t.schedule, t.timezone, t.fire_at, least(p_until, t.ends_at), t.calendar,
     t.on_closed) f
   where t.schedule is not null and pgrab_internal.schedule_kind(t.schedule) <> 'after'
-  limit t.max_runs - t.fires
-    - case when pgrab_internal.under_way(t.status, t.incarnation) then 0 else 1 end);
+  limit pgrab_internal.fires_left(t));
 end;
 comment on function pgrab_internal.month_one is
   'The coming fires of one task: of each hour the first, and how many there are.';

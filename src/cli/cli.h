@@ -187,6 +187,10 @@ int cli_read_file(struct cli *c, const char *path, struct buf *out);
 CHECKED enum rc cli_apply(struct cli *c, const char *text, const char *source, bool prune);
 int cli_apply_end(struct cli *c, bool dry_run);
 
+/* Waits until the fire after so many (NULL: those at the first look) of a task is over, and says how it
+ * ended; CLI_FAILED: not well. */
+int cli_wait_fire(struct cli *c, const char *id, const char *fires, int64_t timeout_us);
+
 /* Waits until something in the database is over.  CLI_DONE: it is, or there is no row.  Otherwise the code of
  * what it has reported. */
 struct cli_wait {

@@ -16,16 +16,62 @@ static const struct option_key all_keys[] = {
     CLI_LAST_ROW,
 };
 
+struct now_options {
+	struct cli_common common;
+	bool wait;
+	int64_t timeout_us;
+};
+
+static const struct option_key now_keys[] = {
+    CLI_COMMON_ROWS,
+    {"wait", 'w', OPTION_FLAG, offsetof(struct now_options, wait), NULL,
+	"wait until the fire that this makes due is over; for one task"},
+    {"timeout", 't', OPTION_DURATION, offsetof(struct now_options, timeout_us), "TIME",
+	"with --wait: give up after this time", "1h", 0, 3.2e13},
+    CLI_LAST_ROW,
+};
+
+static void
+put_tasks(const struct cli *c, struct pgarray *tasks)
+{
+	for (int i = 0; i < c->n_operands; i++)
+		pgarray_text(tasks, c->operands[i]);
+}
+
 static int
 run_control(struct cli *c)
 {
 	AUTO_ARRAY struct pgarray tasks = {0};
 	const char *params[1];
 
-	for (int i = 0; i < c->n_operands; i++)
-		pgarray_text(&tasks, c->operands[i]);
+	put_tasks(c, &tasks);
 	params[0] = pgarray_str(&tasks);
 	return cli_list(c, c->cmd->sql, 1, params, c->cmd->nothing);
+}
+
+/* Counted from before it was due: however soon its fire ends, it is that one. */
+static int
+run_now_and_wait(struct cli *c, int64_t timeout_us)
+{
+	AUTO_ARRAY struct pgarray tasks = {0};
+	AUTO_CLEAR PGresult *r = NULL;
+	const char *params[1];
+	int code;
+
+	put_tasks(c, &tasks);
+	params[0] = pgarray_str(&tasks);
+	code = cli_rows(c, "cli_run_now_wait", 1, params, &r);
+	return code == CLI_DONE ? cli_wait_fire(c, db_text(r, 0, 0), db_text(r, 0, 1), timeout_us) : code;
+}
+
+static int
+run_now(struct cli *c)
+{
+	const struct now_options *o = c->options;
+
+	if (o->wait && c->n_operands > 1)
+		return cli_usage(c->cmd, "--wait is for one task");
+	return o->wait ? run_now_and_wait(c, o->timeout_us) : run_control(c);
 }
 
 /* The named tasks, or the switch for all. */
@@ -72,7 +118,18 @@ const struct command cmd_adopt = {.name = "adopt",
     .nothing = ""};
 const struct command cmd_retry =
     CONTROL_ROW("retry", "cli_retry", NOTHING, "start parked tasks again at once, with all their attempts");
-const struct command cmd_run_now = CONTROL_ROW("run-now", "cli_run_now", NOTHING, "make tasks due at once");
+const struct command cmd_run_now = {.name = "run-now",
+    .group = GROUP_DO,
+    .usage = "TASK... [OPTIONS]",
+    .summary = "make tasks due at once",
+    .details = "With --wait the exit status is 0 if it succeeded; retries are part of it.",
+    .options = now_keys,
+    .options_size = sizeof(struct now_options),
+    .min_operands = 1,
+    .max_operands = TASKS_MAX,
+    .sql = "cli_run_now",
+    .nothing = NOTHING,
+    .exec = run_now};
 const struct command cmd_cancel = CONTROL_ROW(
     "cancel", "cli_cancel", NOTHING, "give up the current fire; running tasks are stopped wherever they run");
 const struct command cmd_skip_next = CONTROL_ROW(

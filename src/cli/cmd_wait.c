@@ -83,20 +83,16 @@ report(struct cli *c, const PGresult *r)
 	return strcmp(outcome, "succeeded") == 0 ? CLI_DONE : CLI_FAILED;
 }
 
-static int
-run_wait(struct cli *c)
+int
+cli_wait_fire(struct cli *c, const char *id, const char *fires, int64_t timeout_us)
 {
-	const struct options *o = c->options;
-	char id[CLI_ID_SIZE];
 	struct fires f = {.wait = {.sql = "cli_wait",
 			      .n_params = 2,
-			      .params = {id, NULL},
-			      .timeout_us = o->timeout_us,
+			      .params = {id, fires},
+			      .timeout_us = timeout_us,
 			      .seen = note_fires}};
-	int code = cli_task_id(c, c->operands[0], id);
+	int code = cli_wait(c, &f.wait);
 
-	if (code == CLI_DONE)
-		code = cli_wait(c, &f.wait);
 	if (code == CLI_DONE)
 		code = PQntuples(f.wait.result) == 0 ? cli_absent(c, "there is no task %s (any more)", id)
 						     : report(c, f.wait.result);
@@ -104,12 +100,24 @@ run_wait(struct cli *c)
 	return code;
 }
 
+static int
+run_wait(struct cli *c)
+{
+	const struct options *o = c->options;
+	char id[CLI_ID_SIZE];
+	int code = cli_task_id(c, c->operands[0], id);
+
+	return code == CLI_DONE ? cli_wait_fire(c, id, NULL, o->timeout_us) : code;
+}
+
 const struct command cmd_wait = {
     .name = "wait",
     .group = GROUP_DO,
     .usage = "TASK [OPTIONS]",
     .summary = "wait until the current fire of a task is over; exit status 0 if it succeeded",
-    .details = "Retries are part of the fire. For a schedule it is the next fire that ends.",
+    .details = "Retries are part of the fire. For a schedule it is the next fire that ends; for one that is "
+	       "made due\n"
+	       "by hand use pgrab run-now --wait, which misses none.",
     CLI_OPTIONS(keys),
     CLI_OPERANDS(1, 1),
     .exec = run_wait,

@@ -21,6 +21,7 @@ struct timer {
 	cJSON *timer, *service;
 	cJSON *env, *argv; /* argv: an array per command */
 	cJSON *careless;   /* for each command: its failure counts as success */
+	struct buf cwd;    /* WorkingDirectory, if it is a path */
 	int64_t delay;     /* RandomizedDelaySec */
 	const char *why;   /* it is left out */
 };
@@ -60,6 +61,31 @@ read_env(struct timer *t)
 	return t->why == NULL;
 }
 
+/* $NAME as a word by itself stands for the words of its value, if it has any. */
+static void
+put_value_words(struct timer *t, const char *name, cJSON *argv)
+{
+	const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t->env, name));
+	cJSON *words = value == NULL ? NULL : unit_words(value), *word;
+
+	if (words == NULL)
+		t->why = UNIT_NOT_SET;
+	while (words != NULL && (word = cJSON_DetachItemFromArray(words, 0)) != NULL)
+		cJSON_AddItemToArray(argv, word);
+	cJSON_Delete(words);
+}
+
+static void
+put_word(struct timer *t, const char *word, bool variables, cJSON *argv)
+{
+	AUTO_BUF struct buf expanded = {0};
+
+	if (variables && *word == '$' && word[1] != '\0' && strchr("{$", word[1]) == NULL)
+		put_value_words(t, word + 1, argv);
+	else if (unit_expand(word, t->env, variables, &expanded, &t->why))
+		cJSON_AddItemToArray(argv, cJSON_CreateString(buf_str(&expanded)));
+}
+
 /* One line of Exec...=, after its prefixes. */
 static bool
 read_command(struct timer *t, const char *text)
@@ -90,22 +116,30 @@ read_command(struct timer *t, const char *text)
 	argv = cJSON_CreateArray();
 	cJSON_ArrayForEach(word, words)
 	{
-		AUTO_BUF struct buf expanded = {0};
-
-		if (t->why == NULL && unit_expand(word->valuestring, t->env, variables, &expanded, &t->why))
-			cJSON_AddItemToArray(argv, cJSON_CreateString(buf_str(&expanded)));
+		if (t->why == NULL)
+			put_word(t, word->valuestring, variables, argv);
 	}
 	cJSON_Delete(words);
+	if (t->why == NULL && cJSON_GetArraySize(argv) == 0)
+		t->why = "its command is empty";
 	cJSON_AddItemToArray(t->argv, argv);
 	cJSON_AddItemToArray(t->careless, cJSON_CreateBool(careless));
 	return t->why == NULL;
 }
 
 static bool
+read_folder(struct timer *t)
+{
+	const char *folder = unit_last(t->service, "Service", "WorkingDirectory");
+
+	return folder == NULL || *folder != '/' || unit_expand(folder, NULL, false, &t->cwd, &t->why);
+}
+
+static bool
 read_service(struct timer *t)
 {
 	static const char *const commands[] = {"ExecStartPre", "ExecStart", "ExecStartPost"};
-	const char *unit = unit_value(t->timer, "Timer", "Unit", 0), *value;
+	const char *unit = unit_last(t->timer, "Timer", "Unit"), *value;
 	char file[256], path[4096];
 
 	snprintf(file, sizeof file, "%s%s", unit != NULL ? unit : t->name, unit != NULL ? "" : ".service");
@@ -118,7 +152,7 @@ read_service(struct timer *t)
 		t->why = "its service cannot be read";
 		return false;
 	}
-	if (!read_env(t))
+	if (!read_env(t) || !read_folder(t))
 		return false;
 	for (size_t k = 0; k < sizeof commands / sizeof *commands; k++) {
 		for (int i = 0; (value = unit_value(t->service, "Service", commands[k], i)) != NULL; i++) {
@@ -149,7 +183,7 @@ put_span(cJSON *task, const char *column, int64_t us, int64_t most)
 static int64_t
 delay_of(struct timer *t)
 {
-	const char *text = unit_value(t->timer, "Timer", "RandomizedDelaySec", 0);
+	const char *text = unit_last(t->timer, "Timer", "RandomizedDelaySec");
 	int64_t us = text != NULL ? unit_span_us(text) : 0;
 
 	if (us >= 0 && us <= 7 * DAY_US)
@@ -165,7 +199,6 @@ put_args(struct timer *t, cJSON *task, int command)
 {
 	cJSON *argv = cJSON_Duplicate(cJSON_GetArrayItem(t->argv, command), true),
 	      *program = cJSON_DetachItemFromArray(argv, 0), *args = cJSON_CreateObject();
-	const char *folder = unit_value(t->service, "Service", "WorkingDirectory", 0);
 
 	cJSON_AddItemToObject(task, "command", program);
 	if (cJSON_GetArraySize(argv) > 0)
@@ -174,8 +207,8 @@ put_args(struct timer *t, cJSON *task, int command)
 		cJSON_Delete(argv);
 	if (cJSON_GetArraySize(t->env) > 0)
 		cJSON_AddItemToObject(args, "env", cJSON_Duplicate(t->env, true));
-	if (folder != NULL && *folder == '/')
-		cJSON_AddStringToObject(args, "cwd", folder);
+	if (t->cwd.len > 0)
+		cJSON_AddStringToObject(args, "cwd", buf_str(&t->cwd));
 	cJSON_AddItemToObject(task, "args", args);
 }
 
@@ -183,13 +216,13 @@ put_args(struct timer *t, cJSON *task, int command)
 static int64_t
 time_allowed(struct timer *t)
 {
-	const char *type = unit_value(t->service, "Service", "Type", 0),
-		   *text = unit_value(t->service, "Service", "RuntimeMaxSec", 0);
+	const char *type = unit_last(t->service, "Service", "Type"),
+		   *text = unit_last(t->service, "Service", "RuntimeMaxSec");
 
 	if (type != NULL && strcmp(type, "oneshot") == 0)
-		text = unit_value(t->service, "Service", "TimeoutStartSec", 0);
+		text = unit_last(t->service, "Service", "TimeoutStartSec");
 	if (text == NULL && type != NULL && strcmp(type, "oneshot") == 0)
-		text = unit_value(t->service, "Service", "TimeoutSec", 0);
+		text = unit_last(t->service, "Service", "TimeoutSec");
 	return text != NULL ? unit_span_us(text) : 0;
 }
 
@@ -225,7 +258,7 @@ put_tasks(struct timer *t, const char *schedule, const char *zone)
 static bool
 put_elapsed(struct timer *t, const char *key, const char *word)
 {
-	const char *value = unit_value(t->timer, "Timer", key, 0);
+	const char *value = unit_last(t->timer, "Timer", key);
 	int64_t us = value != NULL ? unit_span_us(value) : -1;
 	char schedule[60];
 
@@ -292,7 +325,7 @@ put_notes(struct timer *t)
 	    {"ExecStopPost", "its ExecStopPost= is left out"},
 	};
 
-	const char *folder = unit_value(t->service, "Service", "WorkingDirectory", 0);
+	const char *folder = unit_last(t->service, "Service", "WorkingDirectory");
 
 	for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
 		if (unit_value(t->service, "Service", notes[i].key, 0) != NULL)
@@ -339,6 +372,7 @@ take_timer(struct import *m, const char *folder, const char *file)
 	cJSON_Delete(t.env);
 	cJSON_Delete(t.argv);
 	cJSON_Delete(t.careless);
+	buf_fini(&t.cwd);
 }
 
 static int

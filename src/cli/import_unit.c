@@ -58,14 +58,36 @@ member(cJSON *object, const char *name, cJSON *(*make)(void))
 }
 
 static void
+drop_values(cJSON *values)
+{
+	while (values->child != NULL)
+		cJSON_DeleteItemFromArray(values, 0);
+}
+
+/* OnCalendar, OnUnitActiveSec and the like are one list. */
+static void
+drop_times(cJSON *section)
+{
+	cJSON *values;
+
+	cJSON_ArrayForEach(values, section)
+	{
+		if (strncmp(values->string, "On", 2) == 0)
+			drop_values(values);
+	}
+}
+
+static void
 add_value(cJSON *section, const char *key, const char *value)
 {
 	cJSON *values = member(section, key, cJSON_CreateArray);
 
 	if (*value != '\0')
 		cJSON_AddItemToArray(values, cJSON_CreateString(value));
+	else if (strncmp(key, "On", 2) == 0)
+		drop_times(section);
 	else
-		cJSON_ReplaceItemInObjectCaseSensitive(section, key, cJSON_CreateArray());
+		drop_values(values);
 }
 
 /* Nobody may write to a pipe. */
@@ -148,6 +170,16 @@ unit_value(const cJSON *unit, const char *section, const char *key, int i)
 	const cJSON *keys = cJSON_GetObjectItemCaseSensitive(unit, section);
 
 	return cJSON_GetStringValue(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(keys, key), i));
+}
+
+const char *
+unit_last(const cJSON *unit, const char *section, const char *key)
+{
+	const char *last = NULL, *value;
+
+	for (int i = 0; (value = unit_value(unit, section, key, i)) != NULL; i++)
+		last = value;
+	return last;
 }
 
 #define SPAN_MAX_US 1e17 /* three thousand years */
@@ -262,23 +294,20 @@ unit_words(const char *text)
 	return words;
 }
 
-/* ${NAME} or $NAME, after the dollar; returns what follows it, or NULL: it is not set here. */
+/* NAME}, after the brace; returns what follows it, or NULL: it is not set here. */
 static const char *
 take_variable(const char *p, const cJSON *env, struct buf *out)
 {
-	bool brace = *p == '{';
-	size_t n;
+	size_t n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
 	char name[100];
 	const char *value;
 
-	p += brace;
-	n = strspn(p, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
 	snprintf(name, sizeof name, "%.*s", (int)n, p);
 	value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(env, name));
-	if (value == NULL || (brace && p[n] != '}'))
+	if (value == NULL || p[n] != '}')
 		return NULL;
 	buf_adds(out, value);
-	return p + n + brace;
+	return p + n + 1;
 }
 
 bool
@@ -292,10 +321,10 @@ unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out,
 		if (*p == '%' || (variables && *p == '$' && p[1] == '$')) {
 			buf_addc(out, *p);
 			p += 2;
-		} else if (variables && *p == '$') {
-			p = take_variable(p + 1, env, out);
+		} else if (variables && *p == '$' && p[1] == '{') {
+			p = take_variable(p + 2, env, out);
 			if (p == NULL) {
-				*why = "it has a variable ($) that Environment= does not set";
+				*why = UNIT_NOT_SET;
 				return false;
 			}
 		} else

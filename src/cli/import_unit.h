@@ -10,11 +10,14 @@
 #include "cli/cli.h"
 
 /* Adds to unit, an object: {"Timer": {"OnCalendar": ["daily"]}}.  A value that is empty drops those before
- * it, so a key may have none.  CLI_DONE, or what it has reported. */
+ * it, so a key may have none; of a time of a timer, the other times, too.  CLI_DONE, or what it has
+ * reported. */
 int unit_read(struct cli *c, const char *path, cJSON *unit);
 
 /* The i-th value of a key, from 0; NULL when there are no more. */
 const char *unit_value(const cJSON *unit, const char *section, const char *key, int i);
+/* The last one, which counts where a key has one value; NULL: it has none. */
+const char *unit_last(const cJSON *unit, const char *section, const char *key);
 
 /* "1h 30min" as microseconds; -1: it has no fixed length. */
 int64_t unit_span_us(const char *text);
@@ -23,6 +26,8 @@ int64_t unit_span_us(const char *text);
  * by its number, or there are several commands. */
 cJSON *unit_words(const char *text);
 
-/* A word as the program gets it: $NAME and ${NAME} out of env, $$ and %% halved.  False: *why says what only
- * systemd could fill in. */
+#define UNIT_NOT_SET "it has a variable ($) that Environment= does not set"
+
+/* A word as the program gets it: ${NAME} out of env, $$ and %% halved.  False: *why says what only systemd
+ * could fill in. */
 bool unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out, const char **why);

@@ -114,7 +114,7 @@ def test_the_first_day(fresh_debian, deb, older_deb, db, cluster, webhook):
         assert key in moved
     assert debian.run("crontab -l", check=False).returncode != 0
 
-    assert "it has failed" in stranger.do("Be told")
+    assert "failed: exit code 3: /: 97% used\nit has failed" in stranger.do("Be told")
     wait_until(lambda: Webhook.told, 30, "the alert")
     assert Webhook.told == [{"text": "check-disk.sh failed: exit code 3: /: 97% used"}]
 

@@ -1,6 +1,6 @@
 -- How the row of a task is completed, and how an edit is honoured.
 begin;
-select plan(41);
+select plan(45);
 set local timezone = 'UTC';
 
 -- ------------------------------------------------------------ what the system writes is not taken from a row
@@ -181,6 +181,24 @@ select is((select string_agg(c.relname, ', ') from pg_class c join pg_index i on
       and not exists (select from pg_constraint k where k.conindid = c.oid)
       and obj_description(c.oid, 'pg_class') is null),
   null, 'every index that is not a constraint has a comment');
+
+-- An UPDATE of run_at is honoured, also to the time at which a new task would fire; an upsert has worked that
+-- out and keeps the plan.
+insert into pgrab.task (key, kind, schedule) values ('hourly', 'noop', '@every 1h');
+update pgrab.task set run_at = now() + interval '5 h' where key = 'hourly';
+insert into pgrab.task (key, kind, schedule) values ('hourly', 'noop', '@every 1h')
+on conflict (key) do update set schedule = excluded.schedule, run_at = excluded.run_at;
+select is((select t.run_at - now() from pgrab.task t where t.key = 'hourly'), interval '5 h', 'an upsert');
+insert into pgrab.task (key, kind, schedule) values ('other', 'noop', '@every 1h');
+update pgrab.task set run_at = now() + interval '1 h' where key = 'hourly';
+select is((select t.run_at - now() from pgrab.task t where t.key = 'hourly'), interval '1 h', 'an edit');
+update pgrab.task set run_at = default where key = 'hourly';
+select is((select t.run_at - now() from pgrab.task t where t.key = 'hourly'), interval '1 h', 'no time');
+insert into pgrab.task (key, kind, schedule, run_at)
+values ('hourly', 'noop', '@every 1h', now() + interval '2 h')
+on conflict (key) do update set run_at = excluded.run_at;
+select is((select t.run_at - now() from pgrab.task t where t.key = 'hourly'), interval '2 h',
+  'an upsert that says when');
 
 select * from finish();
 rollback;

@@ -1,6 +1,6 @@
 -- All fires (migrations/api/22_calendar_fires.sql). Every expected instant was worked out by hand, in UTC.
 begin;
-select plan(17);
+select plan(19);
 
 -- fires: from is excluded, until included, in order, lazy
 select results_eq($$select pgrab.fires('0 0 * * *', 'UTC', '2026-01-01Z', '2026-01-03Z')$$,
@@ -59,6 +59,14 @@ select performs_ok($$
     'Europe/Berlin', pg_catalog.to_timestamp(1.7e9 + 97 * g))
     from pg_catalog.generate_series(1, 10000) as g$$, 2000,
       'ten thousand fires in two seconds, even on a slow machine');
+
+-- On a Sunday, with Saturday and Sunday closed.
+insert into pgrab.calendar (name) values ('office');
+select is(pgrab_internal.nth_last_fire_on('* * * * * *', 'Europe/Berlin', '2026-03-02',
+  '2026-03-08 22:59Z', 3, 'office', 'skip'), '2026-03-06 22:59:57Z', 'the last but two on the Friday before');
+select performs_ok($$
+  select pgrab_internal.nth_last_fire_on('* * * * * *', 'Europe/Berlin', '2026-03-02', '2026-03-08 22:59Z', 1,
+    'office', c) from unnest('{skip,next,previous}'::text[]) c$$, 1000, 'however many fires there are');
 
 select * from finish();
 rollback;

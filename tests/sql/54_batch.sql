@@ -1,6 +1,6 @@
 -- Batches: members, their figures, how a batch ends, and what people do with it.
 begin;
-select plan(78);
+select plan(81);
 set local timezone = 'UTC';
 alter table pgrab.task alter id restart with 1000;
 \ir chain.inc
@@ -236,6 +236,17 @@ select throws_like($$insert into pgrab.task (kind, batch, limit_key) values ('no
   'task limit_key cannot be%', 'with max_running they have its limit');
 delete from pgrab.task where id >= 80;
 delete from pgrab.limit where key = 'batch:80';
+
+-- A limit that somebody has made for a batch to come holds up nothing.
+insert into pgrab.limit (key, max_running, per_second, break_after, break_for)
+values ('batch:90', 1, 0.001, 1, '1 day');
+insert into pgrab.task (id, kind, args) overriding system value values (90, 'batch', '{"max_running": 5.0}');
+select is((select (l.max_running, l.per_second, l.break_after, l.break_for)::text from pgrab.limit l
+  where l.key = 'batch:90'), '(5,,,)', 'its limit is its own');
+select lives_ok($$update pgrab.task set args = '{"max_running": 6.0}' where id = 90$$,
+  '6.0 is a whole number');
+select is((select l.max_running from pgrab.limit l where l.key = 'batch:90'), 6, 'and is taken');
+delete from pgrab.task where id = 90;
 
 select pgrab_internal.batches_leave();
 select is_empty($$select from pgrab.limit where key like 'batch:%'$$, 'the limit goes, too');

@@ -1,6 +1,6 @@
 -- Backfills: which fires they have, what their tasks are, and what is refused.
 begin;
-select plan(32);
+select plan(33);
 set local timezone = 'UTC';
 alter table pgrab.task alter id restart with 1000;
 
@@ -120,6 +120,11 @@ select throws_like($$select * from pgrab.backfill(2, '1990-01-01', '2025-01-01')
   'too many');
 select throws_ok($$select * from pgrab.backfill(array[1, 2], '2025-01-01', '2025-02-01')$$, '22023',
   'cannot backfill 2 tasks', 'two tasks');
+
+-- What an operator has permitted the task, its copies may have.
+create role backfill_test;
+update pgrab.task set priority = 20, owner = 'backfill_test' where id = 2;
+select lives_ok($$select * from pgrab.backfill(2, '2025-01-01', '2025-01-02')$$, 'of a high priority');
 
 select * from finish();
 rollback;

@@ -1,6 +1,6 @@
 -- A file of tasks: what it says is made so, and made so again it changes nothing.
 begin;
-select plan(39);
+select plan(51);
 set local timezone = 'UTC';
 
 -- Each task: its key, and what a person may have written.
@@ -49,7 +49,7 @@ insert into pgrab.task (id, key, kind, source, batch) overriding system value
 values (102, 'member', 'noop', 'etl', 101);
 insert into pgrab.task (id, key, kind, source, parent_id) overriding system value
 values (103, 'its link', 'noop', 'etl', 102);
-select is(jsonb_path_query_array(pgrab.export('etl'), '$.tasks[3 to last].key'), '["batch"]',
+select is(jsonb_path_query_array(pgrab.export('etl'), '$.tasks[*].key'), '["a", "batch", "b", "c"]',
   'members of a batch, and what hangs on them, belong to no file');
 select is(pgrab.apply(pgrab.export('etl'), null, true), 4::bigint, 'and prune leaves them alone');
 select is((select count(*) from pgrab.task where id > 100), 3::bigint, 'as they are');
@@ -126,6 +126,38 @@ select is((select q.max_bytes from pgrab.quota q where q.share_key = 'c*'), 100,
 select is(pgrab.export() -> 'quotas' -> 1,
   '{"share_key": "c*", "max_running": 2, "max_bytes": 100, "when_full": "refuse"}',
   'export writes such a file');
+
+-- Links: an edge has a run_if of its own, parents come first, and their order is none.
+insert into pgrab.task (key, kind, run_at) values
+  ('l1', 'noop', '2100-01-01'), ('p1', 'noop', '2100-01-01'), ('p2', 'noop', '2100-01-01');
+update pgrab.task set parent_id = pgrab_tool.id_of('p1') where key = 'l1';
+insert into pgrab.edge values (pgrab_tool.id_of('p2'), pgrab_tool.id_of('l1'), 'failure');
+create function pg_temp.links() returns text language sql as $$
+  select string_agg(x.key || ' ' || p.run_if, ', ' order by x.key)
+  from pgrab_internal.parents_of(pgrab_tool.id_of('l1')) p join pgrab.task x on x.id = p.parent_id
+$$;
+create temp table links as select jsonb_build_object('tasks', jsonb_agg(t.task order by t.n)) as file
+from jsonb_array_elements(pgrab.export() -> 'tasks') with ordinality t(task, n)
+where t.task ->> 'key' in ('l1', 'p1', 'p2');
+select is((select l.file #> '{tasks,2,parents}' from links l), '["p1", {"key": "p2", "run_if": "failure"}]',
+  'the parents of a link');
+select is((select pgrab.apply(l.file) from links l), 3::bigint, 'applied again');
+select is(pg_temp.links(), 'p1 success, p2 failure', 'nothing changes');
+select pgrab.delete(array(
+  select t.id from pgrab.task t where t.key in ('l1', 'p1', 'p2') order by t.id desc));
+select is((select pgrab.apply(l.file) from links l), 3::bigint, 'or when they are gone');
+select is(pg_temp.links(), 'p1 success, p2 failure', 'they are there as before');
+select lives_ok($$select pgrab.apply('[{"key": "l1", "kind": "noop", "parents": ["p2", "p1"]}]')$$,
+  'turned round');
+select is(pg_temp.links(), 'p1 success, p2 success', 'both are parents');
+select lives_ok($$select pgrab.apply('[{"key": "l1", "kind": "noop", "parents": ["p2"]}]')$$, 'one of them');
+select is(pg_temp.links(), 'p2 success', 'the other is none any more');
+
+select throws_like($$select pgrab.apply('[{"key": "x", "kind": "noop", "parents": "p2"}]')$$,
+  '%parents cannot be p2', 'no array');
+select lives_ok($$select pgrab.apply('{"tasks": [], "calendars": [{"name": "two", "days": [
+  {"day": "2100-12-26", "note": "a"}, {"day": "2100-12-26", "note": "b"}]}]}')$$, 'two holidays on one day');
+select is((select d.note from pgrab.calendar_day d where d.calendar = 'two'), 'a', 'the first counts');
 
 select * from finish();
 rollback;

@@ -192,3 +192,16 @@ def test_what_the_nodes_are_short_of(db, nodes, handlers, roles):  # noqa: F811
     db.wait("select state = 'down' from pgrab.nodes where name = 'n1'", timeout=20)
     check_all(db, {"kind of no live node": (worker, "nodes", "blocked: No live node runs kind shell", "no live node runs kind shell")})
     other.end()
+
+
+def test_of_two_runs_that_began_together_neither_is_said_to_be_the_one_that_waits(db, nodes):
+    db.query("create table public.contested (n int); insert into public.contested values (1)")
+    nodes.start("n1", allow="sql")
+    with db.connect(autocommit=False, application_name="somebody") as person:
+        person.execute("update public.contested set n = 2")
+        innocent, blocked = (row[0] for row in db.query(
+            "insert into pgrab.task (kind, command) values ('sql', 'select pg_sleep(60)'), ('sql', 'update public.contested set n = 3') returning id"))
+        for task in (innocent, blocked):
+            db.wait("select detail like '%%, which runs it or another that began then, has waited since %%' from pgrab.explain(%s) where gate = 'lock'", task)
+        db.query("select pgrab.cancel(%s)", innocent)
+        db.wait("select detail like '%%, which runs it, has waited since %%' from pgrab.explain(%s) where gate = 'lock'", blocked)

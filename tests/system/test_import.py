@@ -288,7 +288,7 @@ ExecStart=/bin/echo ${LEVEL} "$WHERE" \\
     env = {"LEVEL": "9", "WHERE": "/srv/a b", "HOME": "/root"}
     assert tasks["backup"] == {"key": "backup", "kind": "exec", "command": "/bin/sh", "args": {"argv": ["-c", "exit 3"], "env": env, "cwd": "/tmp"},
                                "schedule": "30 2 * * 1,2,3,4,5", "timezone": "America/New_York", "misfire": "once", "jitter": "150 s", "timeout": "5400 s", "max_attempts": 1}
-    assert tasks["backup-2"] == {"key": "backup-2", "kind": "exec", "command": "/bin/echo", "args": {"argv": ["9", "/srv/a b", "single $", "100%"], "env": env, "cwd": "/tmp"},
+    assert tasks["backup-2"] == {"key": "backup-2", "kind": "exec", "command": "/bin/echo", "args": {"argv": ["9", "/srv/a", "b", "single $", "100%"], "env": env, "cwd": "/tmp"},
                                  "parents": ["backup"], "run_if": "always", "timeout": "5400 s", "max_attempts": 1}
     assert (tasks["elapsed"]["schedule"], tasks["elapsed-2"]["schedule"]) == ("@every 90s", "@after 7200s")
     assert (tasks["other"]["schedule"], tasks["other"]["timezone"], tasks["other-2"]["schedule"], tasks["other"]["misfire"]) == ("0 0 * * *", "Europe/Berlin", "0/15 * * * *", "once")

@@ -30,6 +30,32 @@ def test_a_command_is_what_systemd_starts_or_is_left_out(tmp_path, text):
         assert [tasks["t"]["command"], *tasks["t"]["args"]["argv"]] == COMMANDS[text] and said == ""
 
 
+VARIABLES = {"$OPTS ${OPTS} $EMPTY end": ["-a", "-b c", '-a "-b c"', "end"], "pre$OPTS x${EMPTY}y $$OPTS": ["pre$OPTS", "xy", "$OPTS"],
+             "-c 'for i in 1; do echo $i; done'": ["-c", "for i in 1; do echo $i; done"], "$NOBODY": None, "x${NOBODY}": None}
+
+
+@pytest.mark.parametrize("text", VARIABLES)
+def test_a_variable_is_what_systemd_makes_of_it(tmp_path, text):
+    environment = "Environment='OPTS=-a \"-b c\"' EMPTY=\n"
+    timer(tmp_path, "OnCalendar=daily", service=f"[Service]\n{environment}ExecStart=/bin/run {text}\n")
+    tasks, said = imported("systemd", tmp_path, check=VARIABLES[text] is not None)
+    if VARIABLES[text] is None:
+        assert tasks == {} and "it has a variable ($) that Environment= does not set" in said
+    else:
+        assert tasks["t"]["args"]["argv"] == VARIABLES[text] and said == ""
+
+
+def test_the_last_value_counts_and_an_empty_time_drops_all_times(tmp_path):
+    timer(tmp_path, "OnUnitActiveSec=1d\nRandomizedDelaySec=1h", service="[Service]\nType=oneshot\nTimeoutStartSec=10min\nWorkingDirectory=/srv/old\nExecStart=/bin/true\n")
+    for name, text in (("t.timer.d/a.conf", "[Timer]\nOnCalendar=\nOnCalendar=daily\nRandomizedDelaySec=5min\n"), ("t.service.d/x.conf", "[Service]\nTimeoutStartSec=6h\nWorkingDirectory=/srv/100%%\n")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        unit(tmp_path, name, text)
+    tasks, _ = imported("systemd", tmp_path)
+    assert [(t["schedule"], t["jitter"], t["timeout"], t["args"]["cwd"]) for t in tasks.values()] == [("0 0 * * *", "300 s", "21600 s", "/srv/100%")]
+    unit(tmp_path, "t.service.d/x.conf", "[Service]\nWorkingDirectory=/srv/%N\n")
+    assert "t.timer is left out: it has a specifier (%)" in imported("systemd", tmp_path, check=False)[1]
+
+
 NAMED = {
     ("RandomizedDelaySec=900d", ""): "its RandomizedDelaySec= becomes 7 days, which is the most",
     ("RandomizedDelaySec=soon", ""): "its RandomizedDelaySec= is left out: it cannot be read",

@@ -281,6 +281,19 @@ def test_wait_ends_with_the_fire(db, nodes):
     assert "no task 4711" in fails(3, db, "wait", "4711")
 
 
+def test_run_now_can_wait_for_the_fire_that_it_makes_due(db, nodes):
+    """However soon that ends."""
+    nodes.start(allow="shell")
+    db.add(kind="shell", command="true", key="good", schedule="0 0 1 1 *")
+    db.add(kind="shell", command="exit 3", key="bad", schedule="0 0 1 1 *", max_attempts=1)
+    for _ in range(5):
+        assert pgrab(db, "run-now", "good", "--wait", "--timeout", "20s") == "succeeded\n"
+    done = run_pgrab("run-now", "bad", "--wait", "--timeout", "20s", dsn=db.dsn, check=False)
+    assert done.returncode == 1 and done.stdout.startswith("failed: exit code 3"), done
+    assert "--wait is for one task" in fails(2, db, "run-now", "good", "bad", "--wait")
+    assert "no task has the key" in fails(3, db, "run-now", "nobody", "--wait")
+
+
 def test_drain_waits_until_nothing_runs_there(db, nodes):
     nodes.start("n1")
     task = db.add(kind="shell", command="sleep 1.5")

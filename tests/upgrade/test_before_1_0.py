@@ -48,7 +48,7 @@ def test_tasks_and_history_come_over(commit, db, nodes, tmp_path):
     # The program of today cannot use this schema, and leaves it as it is.
     assert run_pgrab("migrate", dsn=dsn, check=False).returncode == 1
     assert db.one("select count(*) from pgrab.run") == before
-    for schema in db.query("select nspname from pg_namespace where nspname in ('pgrab', 'pgrab_internal', 'pgrab_sql')"):
+    for schema in db.query("select nspname from pg_namespace where nspname in ('pgrab', 'pgrab_internal', 'pgrab_tool', 'pgrab_sql')"):
         psql(dsn, re.sub(r"\bpgrab", schema.nspname, block("aside")))
     run_pgrab("migrate", dsn=dsn)
     psql(dsn, block("numbers"))
