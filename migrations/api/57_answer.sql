@@ -132,7 +132,7 @@ declare
   c_cut constant boolean := octet_length(p_output) > 65536;
 begin
   if c_cut then
-    p_output := left(p_output, 8000) || format(E'\n[... %s bytes are missing here ...]\n',
+    p_output := left(p_output, 8000) || format(E'\n... %s bytes dropped ...\n',
       octet_length(p_output) - octet_length(left(p_output, 8000)) - octet_length(right(p_output, 8000)))
       || right(p_output, 8000);
   end if;

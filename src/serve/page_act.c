@@ -14,6 +14,18 @@ chosen(const struct call *c, const char *action)
 	return given != NULL && strcmp(given, action) == 0;
 }
 
+/* The text for the action that was chosen; NULL: neither, which is answered. */
+static const char *
+one_of(struct call *c, const char *a, const char *sql_of_a, const char *b, const char *sql_of_b)
+{
+	if (chosen(c, a))
+		return sql_of_a;
+	if (chosen(c, b))
+		return sql_of_b;
+	call_problem(c, 400, "there is no such action", "Go back and choose.");
+	return NULL;
+}
+
 /* The text of src/db/sql for an action on tasks, or NULL. */
 static const char *
 sql_of(const char *action)
@@ -75,9 +87,9 @@ page_act_answer(struct call *c, struct db *db)
 void
 page_act_node(struct call *c, struct db *db)
 {
-	const char *params[] = {c->part[0]};
+	const char *params[] = {c->part[0]}, *sql = one_of(c, "drain", "cli_drain", "undrain", "cli_undrain");
 
-	if (call_ask(c, db, chosen(c, "drain") ? "cli_drain" : "cli_undrain", 1, params, NULL))
+	if (sql != NULL && call_ask(c, db, sql, 1, params, NULL))
 		page_back(c, "/nodes");
 }
 
@@ -166,7 +178,9 @@ page_act_blackout(struct call *c, struct db *db)
 void
 page_act_all(struct call *c, struct db *db)
 {
-	if (call_ask(c, db, chosen(c, "pause") ? "cli_pause_all" : "cli_resume_all", 0, NULL, NULL))
+	const char *sql = one_of(c, "pause", "cli_pause_all", "resume", "cli_resume_all");
+
+	if (sql != NULL && call_ask(c, db, sql, 0, NULL, NULL))
 		page_back(c, "/");
 }
 

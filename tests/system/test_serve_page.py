@@ -202,6 +202,8 @@ def test_a_person_adds_runs_pauses_retries_and_reads(db, nodes, serving):
     wait_until(lambda: db.one("select state from pgrab.nodes") == "draining", 10, "n1 to drain")
     visitor.post("/nodes/n1", {"action": "undrain"})
     visitor.post("/all", {"action": "pause"})
+    for path in ("/all", "/nodes/n1"):
+        assert "no such action" in visitor.post(path, {"action": "stop"}, status=400).text
     assert db.one("select paused from pgrab.cluster")
     assert "&lt;b&gt;" in visitor.post("/new", {"kind": "<b>", "command": "x"}, status=400).text
 
@@ -449,7 +451,7 @@ def test_a_batch_says_what_its_members_wait_for(db, nodes, serving):
         page = Visitor(serve).get(f"/tasks/{batch}")
         assert any(re.fullmatch(r"not known: no member has begun for 00:00:\d\d", word) for word in page.words), page.words
         wait_until(lambda: any(re.match(rf"session {person.info.backend_pid} \(.*somebody\) holds a lock that a run waits for, since 20", line)
-                               for line in attention(serve)[0]), 15, "the lock to be told")
+                               for line in attention(serve)[0]), 30, "the lock to be told, when it is 5 s old and the page at most 15 s")
         lines, links = attention(serve)
         assert any(re.match("limit api is broken: 1 failed in a row; nothing under it starts before 20", line) for line in lines), lines
         assert "/limits" in links, links
