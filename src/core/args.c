@@ -236,6 +236,13 @@ read_object(struct reader *r, struct span key)
 	return true;
 }
 
+/* Only a parameter of SQL can be null. */
+static bool
+is_params(struct span key)
+{
+	return key.to - key.from == 6 && memcmp(key.from, "params", 6) == 0;
+}
+
 static bool
 read_array(struct reader *r, struct span key)
 {
@@ -244,6 +251,8 @@ read_array(struct reader *r, struct span key)
 	for (take(r, '['); !take(r, ']'); take(r, ',')) {
 		if (!skip_value(r, &value))
 			return false;
+		if (is_null(value) && !is_params(key))
+			continue;
 		begin_pair(r, key, is_null(value) ? ":null" : "");
 		if (!is_null(value) && !add_text(&r->text, value))
 			return false;

@@ -26,8 +26,9 @@ bool secret_wanted(const struct run *r);
 /* Gives args[i] its value, as if it had been a plain one.  The run owns its copy. */
 void secret_fill(struct run *r, size_t i, const char *value);
 
-/* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more: so no position in the text
- * changes.  text may be NULL. */
+/* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more, of each line of one that
+ * has several, and of what is left of one where the text was cut: so no position in the text changes.  text
+ * may be NULL. */
 void secret_hide(const struct run *r, char *text);
 
 /* Wipes and frees. */

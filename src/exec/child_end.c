@@ -76,7 +76,7 @@ child_end_read(struct child_end *e, int *out_fd, char *bytes, size_t size)
 
 /* The last line of the output that is not blank, "" if there is none; changes the tail. */
 static const char *
-last_line(struct child_end *e)
+last_line(struct child_end *e, bool *cut_out)
 {
 	size_t end = e->tail_len, start;
 
@@ -84,6 +84,7 @@ last_line(struct child_end *e)
 		end--;
 	for (start = end; start > 0 && e->tail[start - 1] != '\n'; start--)
 		;
+	*cut_out = start == 0 && e->tail_len == CHILD_TAIL_BYTES;
 	if (end == 0)
 		return "";
 	memmove(e->tail, e->tail + start, end - start);
@@ -97,9 +98,12 @@ static void
 explain_exit(struct child_end *e, struct pgrab_result *result)
 {
 	int status = e->last.value;
-	bool by_signal = WIFSIGNALED(status);
+	bool by_signal = WIFSIGNALED(status), cut;
 	int sig = by_signal ? WTERMSIG(status) : 0;
-	const char *name = sigdescr_np(sig), *line = last_line(e), *colon = line[0] == '\0' ? "" : ": ";
+	const char *name = sigdescr_np(sig), *line = last_line(e, &cut),
+		   *colon = line[0] == '\0' ? ""
+			    : cut           ? ": ..."
+					    : ": ";
 
 	result->has_exit_code = true;
 	result->exit_code = by_signal ? 128 + sig : WEXITSTATUS(status);

@@ -33,6 +33,16 @@ on_header(char *data, size_t size, size_t n, void *arg)
 	return t->header_bytes > HTTP_HEADERS_MAX || !http_header_fine(t, data, n * size) ? 0 : n * size;
 }
 
+/* Another reply will follow this one. */
+static bool
+leads_on(const struct http_transfer *t)
+{
+	struct curl_header *location;
+
+	return t->request.follow && http_status_redirects(http_status(t->easy)) &&
+	       curl_easy_header(t->easy, "Location", 0, CURLH_HEADER, -1, &location) == CURLHE_OK;
+}
+
 static size_t
 on_body(char *data, size_t size, size_t n, void *arg)
 {
@@ -41,7 +51,7 @@ on_body(char *data, size_t size, size_t n, void *arg)
 	t->body_bytes += n * size;
 	if (t->body_bytes > HTTP_BODY_MAX)
 		return 0;
-	if (!(t->request.follow && http_status_redirects(http_status(t->easy))))
+	if (!leads_on(t))
 		t->host->output(t->host->ctx, data, n * size);
 	return n * size;
 }

@@ -201,6 +201,9 @@ process_give(struct process *p, struct run *r)
 	struct flight *f = xcalloc(1, sizeof *f);
 	char fire_at[RUN_FIRE_AT_MAX], fence[RUN_FENCE_MAX];
 
+	if (p->n_flights == 0)
+		p->end.tail_len = 0; /* what another task printed is not quoted in the error of this one */
+
 	f->run = r;
 	f->number = ++p->number;
 	TAILQ_INSERT_TAIL(&p->flights, f, link);

@@ -109,7 +109,7 @@ had_fault(const struct process *p)
 
 /* Why the process is gone, for people. */
 static void
-explain(struct process *p, struct pgrab_result *result)
+explain(const struct process *p, struct child_end *end, struct pgrab_result *result)
 {
 	const struct surroundings *around = &p->pool->set->around;
 
@@ -117,7 +117,7 @@ explain(struct process *p, struct pgrab_result *result)
 		result_fail(result, "%s", p->fault);
 		return;
 	}
-	child_explain(&p->end, p->pool->set->argv[0], around->cwd, result);
+	child_explain(end, p->pool->set->argv[0], around->cwd, result);
 	if (result->succeeded)
 		result_fail(result, "it ended by itself, with exit code 0");
 }
@@ -156,17 +156,22 @@ static void
 be_over(struct process *p, int64_t now)
 {
 	bool in_order = p->asked && p->fault[0] == '\0';
-	struct pgrab_result why = {0};
+	struct pgrab_result why = {0}, told = {0};
+	struct child_end silent;
 	struct flight *f;
 	int n;
 
 	process_drain_output(p);
 	process_read(p, now);
 	process_leave_ready(p, 0);
-	explain(p, &why);
+	/* Which of several tasks printed the last line is not known. */
+	silent = p->end;
+	silent.tail_len = p->at_once > 1 ? 0 : silent.tail_len;
+	explain(p, &silent, &told);
+	explain(p, &p->end, &why);
 	n = p->n_flights;
 	while ((f = TAILQ_FIRST(&p->flights)) != NULL)
-		end_flight(p, f, n, why.error);
+		end_flight(p, f, n, told.error);
 	process_close(p);
 	pool_went_down(p->pool, p, in_order ? NULL : why.error, n > 0, now);
 }

@@ -11,9 +11,10 @@
 #include "base/fd.h"
 #include "exec/result.h"
 
-#define ROUND_MAX  (1024 * 1024) /* read from one process before it is another's turn */
-#define STEPS_WAIT 1000          /* of one run, for their answers */
-#define QUOTED     80            /* of what is not a message */
+#define ROUND_MAX   (1024 * 1024)              /* read from one process before it is another's turn */
+#define STEPS_WAIT  1000                       /* of one run, for their answers */
+#define ANSWERS_MAX ((size_t)64 * 1024 * 1024) /* bytes that a process has not read */
+#define QUOTED      80                         /* of what is not a message */
 
 static struct flight *
 flight_of(struct process *p, int64_t number)
@@ -121,6 +122,8 @@ process_answer(struct process *p, struct step *s)
 	    f->run->incarnation == s->incarnation) {
 		f->steps--;
 		protocol_step(&p->out, s->number, s, step_fault(s));
+		if (p->out.len > ANSWERS_MAX)
+			process_fault(p, "it does not read the answers to its steps");
 	}
 	step_free(s);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,19 +117,48 @@ pass_on_controllers(struct cgroup_base *b)
 }
 
 static void
-remove_old(const struct cgroup_base *b)
+group_name(const struct cgroup_base *b, pid_t shim, char *out, size_t size)
 {
-	char prefix[32];
+	snprintf(out, size, "pgrab.%d.%d", (int)b->node, (int)shim);
+}
+
+static void
+remove_old(struct cgroup_base *b)
+{
 	DIR *dir = fdopendir(openat(b->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	struct dirent *e;
+	int node, shim;
 
-	snprintf(prefix, sizeof prefix, "pgrab.%d.", (int)b->node);
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
-		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
-			cgroup_kill_of(b, (pid_t)strtol(e->d_name + strlen(prefix), NULL, 10));
+		if (sscanf(e->d_name, "pgrab.%d.%d", &node, &shim) != 2 || node <= 0)
+			continue;
+		if (node != b->node) {
+			if (kill(node, 0) != 0 && errno == ESRCH)
+				(void)unlinkat(b->fd, e->d_name, AT_REMOVEDIR);
+			continue;
+		}
+		cgroup_kill_of(b, shim);
+		b->old = realloc(b->old, (b->n_old + 1) * sizeof *b->old);
+		if (b->old == NULL)
+			abort();
+		b->old[b->n_old++] = shim;
 	}
 	if (dir != NULL)
 		closedir(dir);
+}
+
+void
+cgroup_base_sweep(struct cgroup_base *b)
+{
+	char name[48];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < b->n_old; i++) {
+		group_name(b, b->old[i], name, sizeof name);
+		if (unlinkat(b->fd, name, AT_REMOVEDIR) != 0 && errno == EBUSY)
+			b->old[kept++] = b->old[i];
+	}
+	b->n_old = kept;
 }
 
 void
@@ -173,8 +203,10 @@ cgroup_make(const struct cgroup_base *b, pid_t shim, const struct keeper_limits 
 	int error;
 
 	*out = (struct cgroup){.fd = -1, .base_fd = b->fd, .memory = b->memory};
-	snprintf(out->name, sizeof out->name, "pgrab.%d.%d", (int)b->node, (int)shim);
+	group_name(b, shim, out->name, sizeof out->name);
 	errno = ENOTSUP;
+	if (b->fd >= 0)
+		(void)unlinkat(b->fd, out->name, AT_REMOVEDIR); /* one of before has limits of its own */
 	if (b->fd < 0 || (mkdirat(b->fd, out->name, 0755) != 0 && errno != EEXIST))
 		return false;
 	out->fd = openat(b->fd, out->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -235,7 +267,7 @@ cgroup_kill_of(const struct cgroup_base *b, pid_t shim)
 
 	if (b->fd < 0)
 		return;
-	snprintf(c.name, sizeof c.name, "pgrab.%d.%d", (int)b->node, (int)shim);
+	group_name(b, shim, c.name, sizeof c.name);
 	c.fd = openat(b->fd, c.name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	cgroup_kill(&c);
 	cgroup_remove(&c);

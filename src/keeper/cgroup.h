@@ -13,10 +13,15 @@ struct cgroup_base {
 	int fd;                 /* the folder; -1: no groups here */
 	pid_t node;             /* part of the names, because several nodes may share a group */
 	bool memory, pids, cpu; /* what can be limited */
+	pid_t *old;             /* shims of earlier keepers of this node whose groups are still there */
+	size_t n_old;
 };
 
-/* Finds it and tries it out; kills and removes what an earlier keeper of this node left. */
+/* Finds it and tries it out; kills what an earlier keeper of this node left, and removes that, and empty
+ * groups of nodes that are gone. */
 void cgroup_base_open(struct cgroup_base *b, pid_t node);
+/* What was killed then takes a moment to die: removes the groups that are empty by now. */
+void cgroup_base_sweep(struct cgroup_base *b);
 
 /* A run's group; fd -1: none. */
 struct cgroup {

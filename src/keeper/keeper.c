@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -62,12 +63,15 @@ enum rc
 keeper_start(struct keeper **out, const struct keeper_setup *setup, struct err *err)
 {
 	struct keeper *k = xcalloc(1, sizeof *k);
+	struct rlimit files = {0};
 	enum rc rc;
 
 	*out = NULL;
+	(void)getrlimit(RLIMIT_NOFILE, &files);
 	k->setup = (struct link_setup){.page_fd = -1,
 	    .kill_grace_us = setup->kill_grace_us,
 	    .cgroups = setup->cgroups,
+	    .nofile = files.rlim_cur,
 	    .farewell = setup->farewell,
 	    .will_fd = setup->will_fd};
 	k->link = LINK_NONE;

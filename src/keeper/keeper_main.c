@@ -102,6 +102,7 @@ serve(struct guard *g)
 {
 	while (!g->node_gone || g->shims.count > 0) {
 		round_of_news(g);
+		cgroup_base_sweep(&g->setup.groups);
 		shims_retire(&g->shims, g->node_gone);
 		shims_check(&g->shims, g->node_gone || clock_boot_us() >= atomic_load(g->setup.lease));
 		if (g->shims.orphaned > 0)
@@ -111,13 +112,14 @@ serve(struct guard *g)
 
 /* Descriptors of ours must not run out before those of the node do; children get the old limit. */
 static void
-raise_limit(struct rlimit *old)
+raise_limit(struct rlimit *old, const char *nofile)
 {
 	struct rlimit more;
 
 	if (getrlimit(RLIMIT_NOFILE, old) != 0)
 		abort();
 	more = *old;
+	old->rlim_cur = strtoull(nofile, NULL, 10); /* the node may have raised its own since it began */
 	more.rlim_cur = more.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &more);
 }
@@ -140,7 +142,7 @@ plain_signals(void)
 
 /* False: we were not started by keeper_start. */
 static bool
-set_up(struct guard *g, const char *kill_grace)
+set_up(struct guard *g, const char *kill_grace, const char *nofile)
 {
 	int null = open("/dev/null", O_RDWR);
 	sigset_t child;
@@ -163,7 +165,7 @@ set_up(struct guard *g, const char *kill_grace)
 	sigaddset(&child, SIGCHLD);
 	g->setup.sigchld_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	g->setup.keeper_pidfd = pidfd_open(getpid(), 0);
-	raise_limit(&g->setup.nofile);
+	raise_limit(&g->setup.nofile, nofile);
 	g->shims = (struct shims){
 	    .setup = &g->setup, .not_theirs = {WIRE_SPAWN_FD, g->farewell != NULL ? WIRE_WILL_FD : -1}};
 	return g->setup.sigchld_fd >= 0 && g->setup.keeper_pidfd >= 0 &&
@@ -198,8 +200,8 @@ keeper_main(int argc, char **argv)
 	char word = WIRE_READY;
 
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	g.farewell = argc == 5 ? argv[4] : NULL;
-	if (argc < 4 || argc > 5 || fcntl(WIRE_SPAWN_FD, F_GETFD) < 0 || !set_up(&g, argv[2])) {
+	g.farewell = argc == 6 ? argv[5] : NULL;
+	if (argc < 5 || argc > 6 || fcntl(WIRE_SPAWN_FD, F_GETFD) < 0 || !set_up(&g, argv[2], argv[4])) {
 		fputs("pgrab: " KEEPER_ARGV1
 		      " is how a node starts its own helper; it is of no use by hand\n",
 		    stderr);
@@ -219,5 +221,6 @@ keeper_main(int argc, char **argv)
 		say_farewell(&g);
 	free(g.shims.item);
 	free(g.shims.poll);
+	free(g.setup.groups.old);
 	return 0;
 }

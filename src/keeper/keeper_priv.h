@@ -30,6 +30,7 @@ struct link_setup {
 	int page_fd;
 	int64_t kill_grace_us;
 	bool cgroups;
+	uint64_t nofile;      /* how many files a run may have open: the limit of the node when it began */
 	const char *farewell; /* NULL: none */
 	int will_fd;
 };

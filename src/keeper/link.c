@@ -76,14 +76,15 @@ move_up(int theirs[WIRE_FDS], struct err *err)
 static enum rc
 launch(struct link *l, const struct link_setup *setup, const int theirs[WIRE_FDS], struct err *err)
 {
-	char grace[32];
+	char grace[32], nofile[32];
 	char *argv[] = {(char *)"pgrab", (char *)KEEPER_ARGV1, grace,
-	    (char *)(setup->cgroups ? "cgroups" : "plain"), (char *)setup->farewell, NULL};
+	    (char *)(setup->cgroups ? "cgroups" : "plain"), nofile, (char *)setup->farewell, NULL};
 	char *env[] = {NULL};
 	posix_spawn_file_actions_t actions;
 	int error;
 
 	snprintf(grace, sizeof grace, "%" PRId64, setup->kill_grace_us);
+	snprintf(nofile, sizeof nofile, "%" PRIu64, setup->nofile);
 	error = posix_spawn_file_actions_init(&actions);
 	if (error != 0)
 		return cannot_start(err, "spawn", error);

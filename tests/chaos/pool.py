@@ -53,7 +53,7 @@ def misbehave(how, trace):
     if how == "dies":
         os._exit(3)
     if how == "hangs":
-        doze(30)
+        doze(10)
     if how == "floods":
         for _ in range(2000):
             ctx.log("x" * 500)

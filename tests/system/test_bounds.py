@@ -128,6 +128,33 @@ def overloaded():
     server.server_close()
 
 
+def test_a_redirect_that_leads_nowhere_is_the_answer(db, nodes):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(302)
+            if self.path == "/on":
+                self.send_header("Location", "/")
+            self.send_header("Content-Length", "5")
+            self.end_headers()
+            self.wfile.write(b"moved" if self.path == "/on" else b"login")
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        nodes.start("n1")
+        for path in ("/", "/on"):
+            run = db.wait_run(db.add(kind="http", command=f"http://127.0.0.1:{server.server_port}{path}", args={"follow": True}, max_attempts=1))
+            assert (run.outcome, run.error, run.output) == ("failed", "HTTP 302, expected 2xx", "login")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 def test_retry_after_is_kept_to(db, nodes, overloaded):
     nodes.start("n1")
     task = db.add(kind="http", command=f"{overloaded}/3", max_attempts=3, backoff="100 ms")
@@ -205,6 +232,12 @@ def test_args_may_name_secrets_of_their_owner(db, nodes, tmp_path):
     assert "value-in" not in text and run.definition["args"] == args
     error = failure(db, kind="shell", command='echo "bad: $A"; exit 3', args=args)
     assert error == "exit code 3: bad: " + "*" * 14
+    (folder / "k.pem").write_text("the first line of a key\nthe second line of it\n")
+    db.query("insert into pgrab.secret (name, value) values ('url', 'app:value-in-a-row@db/prod?key=behind-it'), ('long', repeat('0123456789', 60))")
+    more = {"env": {"A": {"secret": "token"}, "U": {"secret": "url"}, "K": {"file": "k.pem"}, "L": {"secret": "long"}}}
+    run = db.wait_run(db.add(kind="shell", command='echo "to $U"; echo "$K"; exit 3', args=more, max_attempts=1))
+    assert (run.output, run.error) == (f"to {'*' * 40}\n{'*' * 45}\n", "exit code 3: " + "*" * 21)
+    assert set(failure(db, kind="shell", command='echo "$L"; exit 3', args=more).removeprefix("exit code 3: ...")) == {"*"}
     assert "there is no secret \"missing\" of " + me in failure(db, kind="shell", command="env", args={"env": {"A": {"secret": "missing"}}})
     for path, why in {"nothing": "No such file", "../theirs": "Invalid cross-device link", "link": "Too many levels of symbolic links",
                       "/etc/passwd": "Invalid cross-device link", ".": "not a plain file"}.items():

@@ -808,3 +808,38 @@ def test_a_frozen_process_is_given_no_more_than_its_pipe_holds(db, nodes, handle
     db.wait("select not exists (select from pgrab.task)", timeout=30)
     counts = dict(db.query("select outcome, count(*) from pgrab.run group by 1"))
     assert counts["succeeded"] == 60 and counts.get("failed", 0) < 10, counts
+
+
+def test_what_one_task_printed_is_not_quoted_in_the_error_of_another(db, nodes, handlers):
+    handlers.start(nodes, """
+@task("print")
+def talk(ctx):
+    print("card 4111 of owner A")
+
+@task("die")
+def die(ctx):
+    os._exit(1)
+""", "print,die", processes=1)
+    assert db.wait_run(db.add(kind="print")).output == "card 4111 of owner A\n"
+    assert db.wait_run(db.add(kind="die", max_attempts=1)).error == "its process ended: exit code 1"
+
+
+DEAF = """
+import json, os, select
+def say(**message): os.write(4, json.dumps(message).encode() + b"\\n")
+say(type="hello", version=2, kinds={"deaf": {}})
+task = json.loads(os.read(3, 65536).split(b"\\n")[0])
+say(type="step", run=task["run"], name="big", result="x" * 60000)
+os.read(3, 65536)
+for _ in range(600):
+    for _ in range(100):
+        say(type="step", run=task["run"], name="big")
+    select.select([], [], [], 0.05)
+"""
+
+
+def test_one_that_does_not_read_its_answers_is_ended(db, nodes, handlers):
+    node = nodes.start("n1", config=handlers.config(handlers.section(f"{sys.executable} {handlers.file(DEAF)}", "deaf", processes=1)))
+    run = db.wait_run(db.add(kind="deaf", max_attempts=1), timeout=30)
+    assert run.error == "its process was killed: it does not read the answers to its steps"
+    assert int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{node.pid}/status").read_text())[1]) < 400 * 1024

@@ -1,10 +1,13 @@
 """Starting, and what bad settings get."""
+import os
 import re
+import signal
 import subprocess
 
 import pytest
 
 from cluster import Db, clean_env, conninfo, pgrab_bin, run_pgrab
+from test_keeper import keeper_of
 
 
 def start(*args, env=None, timeout=15):
@@ -144,3 +147,5 @@ def test_a_limit_that_may_be_raised_is(db, nodes, tmp_path):
     nodes.start("n1", binary=with_files(tmp_path, "-S -n 48"), workers=30)
     tasks = [db.add(kind="shell", command="sleep 0.5; ulimit -n") for _ in range(30)]
     assert {db.wait_run(task, timeout=20).output for task in tasks} == {"48\n"}
+    os.kill(keeper_of(nodes.all[0]), signal.SIGKILL)  # a new one comes from a node whose limit is higher by now
+    assert db.wait_run(db.add(kind="shell", command="ulimit -n", max_attempts=9), timeout=20).output == "48\n"

@@ -59,6 +59,7 @@ each_form_becomes_its_pairs(void **state)
 	    {"{\"cwd\": null}", ""},
 	    {"{\"argv\": [\"a\", \"\", \"b c\"]}", "4:argv,1:a,4:argv,0:,4:argv,3:b c,"},
 	    {"{\"argv\": []}", ""},
+	    {"{\"argv\": [\"a\", null, \"b\"]}", "4:argv,1:a,4:argv,1:b,"},
 	    {"{\"env\": {\"A\": \"1\", \"B\": \"x=y\"}}", "3:env,3:A=1,3:env,5:B=x=y,"},
 	    {"{\"env\": {\"A\": null}}", ""},
 	    {"{\"body\": {\"a\": [1]}}", "4:body,10:{\"a\": [1]},"},

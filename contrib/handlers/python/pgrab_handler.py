@@ -438,13 +438,20 @@ class _Wire:
     def __init__(self, fd_in: int, fd_out: int) -> None:
         self.fd_in, self.fd_out = fd_in, fd_out
         self.lock = threading.Lock()
+        self.writer = 0  # the thread that is in the middle of a line
+        self.put_off: Optional[Callable[[], None]] = None  # what has to wait until it is out
         for fd in (fd_in, fd_out):
             os.set_inheritable(fd, False)
 
     def write(self, data: bytes) -> None:
         with self.lock:
+            self.writer = threading.get_ident()
             while data:
                 data = data[os.write(self.fd_out, data):]
+            self.writer = 0
+            put_off, self.put_off = self.put_off, None
+        if put_off is not None:
+            put_off()
 
     def send(self, message: dict[str, Any]) -> None:
         self.write(_line(message))
@@ -616,8 +623,10 @@ class _OneByOne(_Engine):
         self.main = threading.get_ident()
         signal.signal(self.SIGNAL, self.interrupt)
 
-    def interrupt(self, number: int, frame: Any) -> None:
-        if self.current is not None and self.current.stop_reason is not None:
+    def interrupt(self, number: int = 0, frame: Any = None) -> None:
+        if self.wire.writer == self.main:
+            self.wire.put_off = self.interrupt
+        elif self.current is not None and self.current.stop_reason is not None:
             self.current, ctx = None, self.current  # once
             raise Stopped(ctx.stop_reason or "cancel")
 

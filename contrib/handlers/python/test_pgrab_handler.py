@@ -106,6 +106,17 @@ class OneByOne(WithProcess):
         p.give(2, "nap", seconds=0)
         self.assertEqual(p.hear()["value"], "slept")
 
+    def test_a_stop_in_the_middle_of_a_line_waits_for_its_end(self):
+        p = self.start("@task('talk')\ndef talk(ctx):\n    while True: ctx.log('y' * 900000)")
+        p.hear()
+        for run in range(1, 6):
+            p.give(run, "talk")
+            self.assertEqual(p.hear()["type"], "log")
+            p.tell(type="stop", run=run, reason="timeout")
+            while (heard := p.hear())["type"] == "log":
+                self.assertEqual(len(heard["text"]) >= 100000, True)
+            self.assertEqual(heard, {"type": "result", "run": run, "ok": False, "error": "stopped: timeout"})
+
     def test_stops_that_cross_results_harm_nothing(self):
         p = self.start("@task('quick')\ndef quick(): return 1")
         p.hear()

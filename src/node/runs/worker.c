@@ -70,6 +70,7 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	struct hosting h;
 	struct live live = {0};
 	struct pgrab_result res = {.size = sizeof res};
+	enum pgrab_stop stop;
 	void *state;
 
 	hosting_make(&h, w->node, r, &live);
@@ -78,8 +79,9 @@ execute(struct worker *w, struct run *r, const struct pgrab_executor *ex)
 	if (state != NULL || ex->open == NULL)
 		ex->run(state, &h.view, &h.host, &res);
 	r->end.at_us = clock_mono_us();
+	stop = h.host.stop(&h); /* one that comes while a checkpoint is recorded has not ended it */
 	r->end.output = live_end(&live, &r->end.output_truncated, &r->end.cost.output_bytes);
-	outcome_take(r, h.host.stop(&h), &res);
+	outcome_take(r, stop, &res);
 }
 
 /* The boss hands a run over LEAD_US early; but none is begun early.  A stop ends the wait,
