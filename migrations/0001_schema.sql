@@ -1248,7 +1248,9 @@ create table pgrab.duty (
 comment on table pgrab.duty is 'Internal: what is done for the whole cluster, by any one node at a time.';
 comment on column pgrab.duty.duty is 'Name of the duty.';
 comment on column pgrab.duty.done_at is 'When it was done last.';
-comment on column pgrab.duty.about is 'For strays: the server and the timeline that they were searched on.';
+comment on column pgrab.duty.about is
+  'For strays: the server and the timeline that they were searched on; for limits: the last key of the round '
+  'before, if there was no time for all.';
 comment on column pgrab.duty.next_id is
   'For one that is done in slices: the last task of the slice before. Null: all of it is done.';
 insert into pgrab.duty (duty)

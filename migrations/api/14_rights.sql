@@ -5,9 +5,9 @@
 -- tables, and none here.
 create or replace function pgrab_internal.is_member(p_role text, p_of text) returns boolean
 language sql stable
-return exists (
-  select from pg_catalog.pg_roles r join pg_catalog.pg_roles o on o.rolname = p_of
-  where r.rolname = p_role and pg_catalog.pg_has_role(r.oid, o.oid, 'USAGE'));
+return coalesce(pg_catalog.pg_has_role(
+  pg_catalog.to_regrole(pg_catalog.quote_ident(p_role))::oid,
+  pg_catalog.to_regrole(pg_catalog.quote_ident(p_of))::oid, 'USAGE'), false);
 comment on function pgrab_internal.is_member is
   'Has the first role inherited the rights of the second, directly or not? False when there is no such role.';
 

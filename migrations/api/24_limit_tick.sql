@@ -46,8 +46,8 @@ begin
   if o.key is null then
     return;
   elsif l.key is null then
-    perform pgrab_internal.limit_let_go(p_key);
-    u.waits := false;
+    perform pgrab_internal.wake(pgrab_internal.limit_first(p_key, 1000));
+    u.waits := pgrab_internal.limit_line(p_key);
   else
     v_failed := pgrab_internal.limit_reap(p_key);
     u.taken := greatest(0, u.taken - cardinality(v_failed));
@@ -130,25 +130,26 @@ comment on function pgrab_internal.limit_audit is
   'behind; of those that chance picks, when there is no time for all.';
 
 -- From key to key in task_line_idx: thousands of keys of a pattern cost nothing while nobody waits.
-create or replace function pgrab_internal.lines() returns setof text
+create or replace function pgrab_internal.lines(p_after text default '') returns setof text
 language sql stable
 begin atomic
   with recursive k(key) as (
-    select ''
+    select p_after
     union all
     select (select t.line from pgrab.task t
       where t.due_at is null and t.line is not null and not t.paused and t.line > k.key
       order by t.line limit 1)
     from k where k.key is not null)
-  select k.key from k where k.key <> '';
+  select k.key from k where k.key <> p_after;
 end;
-comment on function pgrab_internal.lines is 'The limits and quotas for which tasks wait in line.';
+comment on function pgrab_internal.lines is
+  'The limits and quotas for which tasks wait in line, in order, from the one behind p_after on.';
 
 -- Not asked of pgrab.limit: a task may have gone into line while its limit was deleted, and must be let go.
-create or replace function pgrab_internal.limit_lines() returns setof text
+create or replace function pgrab_internal.limit_lines(p_after text default '') returns setof text
 language sql stable
 begin atomic
-  select k.key from pgrab_internal.lines() k(key)
+  select k.key from pgrab_internal.lines(p_after) k(key)
   where k.key not like 'quota:held:%'
     and (select u.waits from pgrab.limit_use u where u.key = k.key order by u.no desc limit 1);
 end;
@@ -161,20 +162,30 @@ comment on function pgrab_internal.limit_waits is 'Do tasks wait in line for any
 
 -- Every second while tasks wait, on one node: per_second depends on the clock, a limit may have been raised,
 -- or one that is broken may be tried, and a node may have died before it woke the next in line.  When there
--- is no time for all keys, chance decides which; a finish wakes the next in line of its key anyway.
+-- is no time for all keys, the next tick goes on behind the last; a finish wakes the next in line of its key
+-- anyway.
 create or replace function pgrab_internal.limit_tick() returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   c_until constant timestamptz := clock_timestamp() + interval '200 ms';
+  v_from text;
+  v_last text;
   v_key text;
   v_n bigint := 0;
 begin
   if exists (select from pgrab.limit_use) and pgrab_internal.duty_take('limits', '0.8 s') then
-    for v_key in select k.key from pgrab_internal.limit_lines() k(key) order by random() loop
+    v_from := coalesce((select d.about from pgrab.duty d where d.duty = 'limits'), '');
+    for v_key in
+      select k.key from pgrab_internal.limit_lines(v_from) k(key)
+      union all
+      select k.key from pgrab_internal.limit_lines() k(key) where v_from <> '' and k.key <= v_from
+    loop
       perform pgrab_internal.limit_tick_key(v_key);
       v_n := v_n + 1;
-      exit when clock_timestamp() > c_until;
+      v_last := case when clock_timestamp() > c_until then v_key end;
+      exit when v_last is not null;
     end loop;
+    update pgrab.duty d set about = v_last where d.duty = 'limits' and d.about is distinct from v_last;
     if pgrab_internal.duty_take('limit_audit', '1 min') then
       perform pgrab_internal.limit_audit();
     end if;
@@ -216,6 +227,24 @@ end $$;
 comment on function pgrab_internal.limit_changed is
   'Records a change to a limit, and makes the tasks that waited for a deleted one due. With separate roles: '
   'only operators make patterns, and limits of keys that are under one.';
+-- A session that has the key of a batch to come in an open transaction would hold up its INSERT.
+create or replace function pgrab_internal.limit_reserve() returns trigger
+language plpgsql as $$
+begin
+  if not exists (
+    select from pgrab.task t
+    where t.id = substring(new.key from '^batch:([0-9]{1,18})$')::bigint and t.kind = 'batch'
+      and t.args ->> 'max_running' is not null) then
+    raise exception using errcode = '23514', schema = 'pgrab', table = 'limit', column = 'key',
+      message = format('limit key %s is for a batch with max_running', quote_literal(new.key)),
+      hint = 'Choose another key. The limit of a batch is made when that is inserted.';
+  end if;
+  return new;
+end $$;
+comment on function pgrab_internal.limit_reserve is 'Refuses a key that a batch would have.';
+create trigger limit_10_reserve before insert or update of key on pgrab.limit
+  for each row when (new.key ~ '^batch:[0-9]+$') execute function pgrab_internal.limit_reserve();
+
 create trigger limit_10_caller after insert or update or delete on pgrab.limit
   for each row when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();
 create trigger limit_10_changed after insert or update or delete on pgrab.limit

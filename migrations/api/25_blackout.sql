@@ -79,18 +79,44 @@ end $$;
 comment on function pgrab_internal.blackout_at is
   'The window that is on at an instant, or the next one: blackout_span(), quickly.';
 
-create or replace function pgrab_internal.blackout_matches(
-  b pgrab_internal.blackout, p_name text, p_key text, p_source text, p_owner text)
+-- Asked once for each role and statement: with a window of each of its hundred for each task, one role could
+-- hold up everybody's.
+create or replace function pgrab_internal.blackout_setters() returns text[]
+language plpgsql stable as $$
+begin
+  return array(
+    select s.set_by from (select distinct b.set_by from pgrab.blackout b) s
+    where pgrab_internal.may_operate(s.set_by));
+end $$;
+comment on function pgrab_internal.blackout_setters is 'Whose windows are for everybody''s tasks.';
+
+create or replace function pgrab_internal.blackout_matches(b pgrab_internal.blackout, p_name text,
+  p_key text, p_source text, p_owner text, p_setters text[])
 returns boolean
 language sql stable
 return coalesce(coalesce(p_name, p_key) like b.task_like, b.task_like is null)
   and coalesce(b.source = p_source, true) and coalesce(b.owner = p_owner, true)
-  and (b.set_by = p_owner or pgrab_internal.may_operate(b.set_by));
-comment on function pgrab_internal.blackout_matches is 'Is a window for this task?';
+  and (b.set_by = p_owner or b.set_by = any (p_setters));
+comment on function pgrab_internal.blackout_matches is
+  'Is a window for this task? p_setters: see blackout_setters().';
+
+-- Serves: open_now.inc.  Its statements compare each task with a list that is made once.
+create or replace function pgrab_internal.blackout_patterns() returns text[]
+language plpgsql stable as $$
+declare
+  c_setters constant text[] := pgrab_internal.blackout_setters();
+begin
+  return array(
+    select case when b.set_by = any (c_setters) then '%'
+        else regexp_replace(b.set_by, '([\\%_])', '\\\1', 'g') end || E'\x01' || coalesce(b.task_like, '%')
+    from pgrab.blackout b where b.begins_at <= clock_timestamp());
+end $$;
+comment on function pgrab_internal.blackout_patterns is
+  'Of whose tasks, and of which names, the windows may be that are on.';
 
 -- Serves: look, claim, start, limit_start.
 create or replace function pgrab_internal.shut(
-  p_name text, p_key text, p_source text, p_owner text, p_at timestamptz)
+  p_name text, p_key text, p_source text, p_owner text, p_at timestamptz, p_setters text[])
 returns boolean
 language plpgsql stable as $$
 begin
@@ -99,7 +125,7 @@ begin
     where b.begins_at <= p_at
       and (pgrab_internal.blackout_at(row(b.*)::pgrab_internal.blackout, p_at)).begins_at <= p_at
       and pgrab_internal.blackout_matches(
-        row(b.*)::pgrab_internal.blackout, p_name, p_key, p_source, p_owner));
+        row(b.*)::pgrab_internal.blackout, p_name, p_key, p_source, p_owner, p_setters));
 end $$;
 comment on function pgrab_internal.shut is 'Does a window keep this task from being started now?';
 
@@ -117,8 +143,8 @@ language sql stable as $$
       case when pgrab_internal.has_begun(t.attempt, t.steps) then 'hold' else b.action end as action
     from pgrab.blackout b
       cross join lateral pgrab_internal.blackout_at(row(b.*)::pgrab_internal.blackout, p_at) s
-    where s.begins_at <= p_at and pgrab_internal.blackout_matches(
-      row(b.*)::pgrab_internal.blackout, t.name, t.key, t.source, t.owner)) w
+    where s.begins_at <= p_at and pgrab_internal.blackout_matches(row(b.*)::pgrab_internal.blackout,
+      t.name, t.key, t.source, t.owner, (select pgrab_internal.blackout_setters()))) w
   order by w.action desc, w.ends_at desc, w.name limit 1
 $$;
 comment on function pgrab_internal.closed_by is
@@ -131,8 +157,8 @@ language sql stable as $$
   select coalesce(min(s.begins_at), 'infinity')
   from pgrab.blackout b
     cross join lateral pgrab_internal.blackout_at(row(b.*)::pgrab_internal.blackout, p_at) s
-  where pgrab_internal.blackout_matches(
-    row(b.*)::pgrab_internal.blackout, t.name, t.key, t.source, t.owner)
+  where pgrab_internal.blackout_matches(row(b.*)::pgrab_internal.blackout,
+    t.name, t.key, t.source, t.owner, (select pgrab_internal.blackout_setters()))
 $$;
 comment on function pgrab_internal.open_until is
   'When the next window begins for a task that may run now. Infinity: none.';

@@ -62,7 +62,7 @@ begin atomic
   from pgrab_internal.due_counts(pgrab_internal.sees_only()) d, (
     select count(*) as due, min(x.fire_at) as oldest,
       count(*) filter (where x.fire_at <= statement_timestamp() - interval '2 s') as late
-    from (select t.fire_at from pgrab_tool.in_line() t limit 10000) x) l;
+    from (select greatest(t.fire_at, t.created_at) as fire_at from pgrab_tool.in_line() t limit 10000) x) l;
 end;
 comment on function pgrab_internal.counts_due is
   'How many tasks are due and have not started, how many of them for more than two seconds, each at most '

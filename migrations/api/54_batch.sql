@@ -20,9 +20,8 @@ begin
   insert into pgrab.limit (key, max_running, owner)
   select pgrab_internal.batch_limit(t.id), (t.args ->> 'max_running')::numeric, t.owner
   from pgrab.task t where t.id = any (p_ids) and t.args ->> 'max_running' is not null
-  -- somebody else has made a limit of that name; tasks that are under it do not count here
-  on conflict (key) do update set max_running = excluded.max_running, owner = excluded.owner,
-    per_second = null, break_after = null, break_for = null;
+  -- one that was deleted a moment ago is inserted again
+  on conflict (key) do update set max_running = excluded.max_running, owner = excluded.owner;
 end $$;
 comment on function pgrab_internal.batches_begin is 'Tasks of kind batch were inserted.';
 

@@ -441,6 +441,14 @@ comment on function pgrab_internal.alert_covers is
 
 -- In the order of their names, so that p_after says how far one has come; a task's own template is first.
 -- What is told by the clock has its template, too.
+-- Asked once, and not for each alert: a finish waits for it.
+create or replace function pgrab_internal.alert_setters() returns text[]
+language sql stable
+return array(
+  select s.set_by from (select distinct a.set_by from pgrab.alert a where a.enabled) s
+  where pgrab_internal.may_operate(s.set_by));
+comment on function pgrab_internal.alert_setters is 'Whose alerts are for everybody''s tasks.';
+
 create or replace function pgrab_internal.alerts_for(
   p_event text, p_facts jsonb, p_template jsonb, p_after text)
 returns table (name text, template jsonb, owner text)
@@ -452,10 +460,12 @@ begin atomic
   where a.name > coalesce(p_after, '') and a.enabled and p_event = any (a.events)
     and (p_event <> 'waiting' or a.after = (p_facts ->> 'after')::interval)
     and case when p_event in ('node_down', 'node_up')
-      then pgrab_internal.may_operate(a.set_by) and coalesce(p_facts ->> 'name' like a.node_like, true)
+      then a.set_by = any ((select pgrab_internal.alert_setters())::text[])
+        and coalesce(p_facts ->> 'name' like a.node_like, true)
       else p_event not in ('alive', 'digest')
         and pgrab_internal.alert_covers(a.owner, a.source, a.task_like, p_facts)
-        and (a.set_by = p_facts ->> 'owner' or pgrab_internal.may_operate(a.set_by)) end
+        and (a.set_by = p_facts ->> 'owner'
+          or a.set_by = any ((select pgrab_internal.alert_setters())::text[])) end
   order by a.name);
 end;
 comment on function pgrab_internal.alerts_for is

@@ -355,7 +355,7 @@ create or replace function pgrab.export(p_source text default null) returns json
 language sql stable
 return jsonb_strip_nulls(jsonb_build_object('source', p_source,
   'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
-    from pgrab.limit l where p_source is null),
+    from pgrab.limit l where p_source is null and l.key !~ '^batch:[0-9]+$'),
   'quotas', (select jsonb_agg(to_jsonb(q) - '{id,set_by}'::text[] order by q.owner, q.share_key)
     from pgrab.quota q where p_source is null),
   'calendars', (

@@ -300,7 +300,8 @@ declare
     limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,
     move,park,args_for,secrets,answer_token,run_key_make,run_proof,check_run,finish_run,finish_runs,step_run,
     steps_record,pools_announce,node_died,node_back,overdue_tick,slow_tick,waiting_tick,clock_tick,
-    notices_tell,quotas_tick,calendars_tick,blackouts_tick,shut,days_ahead,upkeep}';
+    notices_tell,quotas_tick,calendars_tick,blackouts_tick,blackout_patterns,blackout_setters,shut,
+    days_ahead,upkeep}';
   r record;
 begin
   grant usage on schema pgrab_internal to pgrab_node;

@@ -1,7 +1,7 @@
 -- What the clock does to limits, what is repaired, and what people see.
 begin;
 \ir limit.inc
-select plan(20);
+select plan(24);
 set local timezone = 'UTC';
 
 -- --------------------------------------------------------------------------------------- what is not used
@@ -98,6 +98,18 @@ select is(pgrab_internal.limit_waits(), true, 'tasks wait in line although there
 select pgrab_internal.limit_audit();
 select pg_temp.tick();
 select is(pg_temp.due(:four), true, 'and are let go');
+
+-- The tick goes on behind the key at which its time was over, and comes round.
+insert into pgrab.limit (key, max_running) select 'k' || i, 1 from generate_series(1, 3) i;
+select count(pg_temp.add('k' || i)) from generate_series(1, 3) i;
+update pgrab.task set due_at = null, line = limit_key, version = version + 1 where limit_key like 'k_';
+insert into pgrab.limit_use (key, no, waits) select 'k' || i, 1, true from generate_series(1, 3) i;
+select results_eq($$select pgrab_internal.limit_lines('k1')$$, array['k2', 'k3'], 'behind a key');
+update pgrab.duty set about = 'k1', done_at = 'epoch' where duty = 'limits';
+select is(pgrab_internal.limit_tick(), 3::bigint, 'all of them');
+select is((select count(*) from pgrab.task t where t.limit_key like 'k_' and t.due_at is not null), 3::bigint,
+  'are let go');
+select is((select d.about from pgrab.duty d where d.duty = 'limits'), null, 'there was time for all');
 
 select * from finish();
 rollback;

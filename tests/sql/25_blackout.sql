@@ -1,7 +1,7 @@
 -- Blackouts (migrations/api/25_blackout.sql).
 begin;
 \ir limit.inc
-select plan(85);
+select plan(87);
 set local timezone = 'UTC';
 
 -- ---------------------------------------------------------------------------------------------- the window
@@ -104,7 +104,8 @@ select 'etl-' || i, 'noop', now() - i * interval '1 s' from generate_series(1, 2
 insert into pgrab.task (key, kind) values ('web', 'noop');
 insert into pgrab.blackout (name, during, task_like, note)
 values ('disks', tstzrange(now() - interval '1 min', now() + interval '2 h'), 'etl-%', 'new disks');
-select is((select array_agg(pgrab_internal.shut(t.name, t.key, t.source, t.owner, clock_timestamp())
+select is((select array_agg(pgrab_internal.shut(t.name, t.key, t.source, t.owner,
+    clock_timestamp(), pgrab_internal.blackout_setters())
     order by t.key) from pgrab.task t where key in ('etl-1', 'web')), '{t,f}', 'it is shut for what matches');
 select is(pg_temp.settle(), 20::bigint, 'a look sees to these');
 select is((select string_agg(substr(key, 5), ' ' order by due_at) from pgrab.task where key <> 'web'),
@@ -286,7 +287,14 @@ update pgrab.task set schedule = '*/30 * * * *', max_runs = null;
 delete from pgrab.blackout where name = 'half';
 update pgrab.blackout set task_like = null;
 update pgrab.blackout set begins_at = now() - interval '9 days', ends_at = now() - interval '8 days';
-select is(pgrab_internal.shut('x', null, '', 'x', clock_timestamp()), false,
+select is(pgrab_internal.shut('x', null, '', 'x', clock_timestamp(), null), false,
   'what is noted of a window that is over is not taken for now');
+-- Of whose tasks they may be is known before each of them is asked.
+delete from pgrab.blackout;
+insert into pgrab.blackout (name, during, set_by) values ('a', '[2000-01-01, 2200-01-01)', 'who_%');
+select is(pgrab_internal.blackout_patterns(), array[E'%\x01%'], 'one role does everything');
+update pgrab.cluster set roles = true;
+select is(pgrab_internal.blackout_patterns(), array[E'who\\_\\%\x01%'], 'those of a role are for its own');
+
 select * from finish();
 rollback;

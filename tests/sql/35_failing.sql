@@ -1,7 +1,7 @@
 -- What goes wrong: tasks that fail, and tasks of which a success is missing.
 begin;
 \ir alert.inc
-select plan(19);
+select plan(20);
 set local timezone = 'UTC';
 
 create function pg_temp.failing() returns text language sql as $$
@@ -62,6 +62,13 @@ update pgrab.task set status = 'running', node_id = 1, incarnation = 11,
 where id = 10;
 select matches((select o.why from pgrab.overdue o), '^runs for 03:00:\d\d$', 'one that runs too long');
 update pgrab.task set status = 'scheduled', node_id = null, incarnation = null where id = 10;
+
+-- What was inserted late is not late in line from its time on, but from the INSERT.
+insert into pgrab.limit (key, max_running) values ('tape', 0);
+insert into pgrab.task (id, kind, limit_key, run_at) overriding system value
+values (77, 'noop', 'tape', '2001-01-01Z');
+update pgrab.task set due_at = null, line = 'tape', version = version + 1 where id = 77;
+select is((select (o.late, o.oldest_late)::text from pgrab_internal.counts_due() o), '(0,)', 'not late yet');
 
 select * from finish();
 rollback;
