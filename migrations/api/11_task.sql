@@ -259,13 +259,41 @@ begin
 end $$;
 comment on function pgrab_internal.task_plan is 'Plans a new task that is not simply due now.';
 
--- A schedule is asked for its first fire, so the definition has to be right before.
 create or replace function pgrab_internal.plan_note(t pgrab_internal.task) returns text
 language sql immutable parallel safe
-return extract(epoch from t.run_at) || ' ' || t.key;
-comment on function pgrab_internal.plan_note is
-  'By which the update half of an upsert knows a time that its insert half has worked out.';
+return E'\x01' || extract(epoch from t.run_at) || ' ' || t.key || E'\x01';
+comment on function pgrab_internal.plan_note is 'The time that was worked out for a new task, and its key.';
 
+-- Triggers of a statement's rows run when all have been inserted.  *: there have been too many to note them.
+create or replace function pgrab_internal.plan_remember(t pgrab_internal.task) returns void
+language plpgsql as $$
+declare
+  c_notes constant text := coalesce(current_setting('pgrab.planned', true), '');
+begin
+  if c_notes <> '*' then
+    perform set_config('pgrab.planned',
+      case when length(c_notes) > 60000 then '*' else c_notes || pgrab_internal.plan_note(t) end, true);
+  end if;
+end $$;
+comment on function pgrab_internal.plan_remember is
+  'Notes a time that was worked out for a new task, which may turn out to be there already.';
+
+create or replace function pgrab_internal.plan_remembered(t pgrab_internal.task) returns boolean
+language plpgsql as $$
+declare
+  c_notes constant text := coalesce(current_setting('pgrab.planned', true), '');
+  c_noted constant boolean := strpos(c_notes, pgrab_internal.plan_note(t)) > 0;
+begin
+  if c_noted then
+    perform set_config('pgrab.planned', replace(c_notes, pgrab_internal.plan_note(t), ''), true);
+  end if;
+  return c_noted or t.run_at = now() + interval '1 us'
+    or c_notes = '*' and t.run_at = pgrab_internal.first_fire(t);
+end $$;
+comment on function pgrab_internal.plan_remembered is
+  'Is this run_at that of the insert half of an upsert, and not what somebody has written?';
+
+-- A schedule is asked for its first fire, so the definition has to be right before.
 create or replace function pgrab_internal.plan_new(t pgrab_internal.task) returns pgrab_internal.task
 language plpgsql as $$
 declare
@@ -283,7 +311,7 @@ begin
   if t.schedule is not null then
     t.run_at := pgrab_internal.plan_first(t, c_given);
     if t.key is not null and c_given is null then
-      perform set_config('pgrab.planned', pgrab_internal.plan_note(t), true);
+      perform pgrab_internal.plan_remember(t);
     end if;
     t.traceparent := nullif(t.traceparent, current_setting('pgrab.traceparent', true)); -- of one request
   end if;
@@ -321,8 +349,7 @@ begin
     or c_same and (n.ends_at, n.max_runs) is not distinct from (o.ends_at, o.max_runs) then
     -- The insert half of an upsert has worked out when a new task would fire; this one has a plan already.
     return case when c_same and n.schedule is not null and n.run_at <> o.run_at
-        and (n.run_at = now() + interval '1 us'
-          or pgrab_internal.plan_note(n) = current_setting('pgrab.planned', true))
+        and pgrab_internal.plan_remembered(n)
       then o.run_at else n.run_at end;
   end if;
   return pgrab_internal.plan_first(n, case when n.run_at <> o.run_at or c_same then n.run_at end);

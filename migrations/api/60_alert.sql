@@ -439,8 +439,6 @@ return coalesce(p_owner = p_facts ->> 'owner', true) and coalesce(p_source = p_f
 comment on function pgrab_internal.alert_covers is
   'Is this task one of those that an alert is for, if its role may hear of it?';
 
--- In the order of their names, so that p_after says how far one has come; a task's own template is first.
--- What is told by the clock has its template, too.
 -- Asked once, and not for each alert: a finish waits for it.
 create or replace function pgrab_internal.alert_setters() returns text[]
 language sql stable
@@ -449,6 +447,8 @@ return array(
   where pgrab_internal.may_operate(s.set_by));
 comment on function pgrab_internal.alert_setters is 'Whose alerts are for everybody''s tasks.';
 
+-- In the order of their names, so that p_after says how far one has come; a task's own template is first.
+-- What is told by the clock has its template, too.
 create or replace function pgrab_internal.alerts_for(
   p_event text, p_facts jsonb, p_template jsonb, p_after text)
 returns table (name text, template jsonb, owner text)

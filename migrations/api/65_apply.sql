@@ -43,6 +43,18 @@ begin
     perform pgrab_internal.apply_refuse(p_task, 'parents cannot be ' || left(p_task ->> 'parents', 100),
       'It is an array of keys: ["a", "b"].');
   end if;
+  select left(p.parent::text, 100) into v_member
+  from jsonb_array_elements(
+    case jsonb_typeof(p_task -> 'parents') when 'array' then p_task -> 'parents' end) p(parent)
+  where case jsonb_typeof(p.parent) when 'number' then false
+    when 'string' then p.parent = '""'
+    when 'object' then p.parent - '{key,run_if}'::text[] <> '{}' or coalesce(p.parent ->> 'key', '') = ''
+      or coalesce(p.parent ->> 'run_if', 'success') not in ('success', 'failure', 'always')
+    else true end limit 1;
+  if found then
+    perform pgrab_internal.apply_refuse(p_task, 'a parent cannot be ' || v_member,
+      'It is a key, or {"key": "a", "run_if": "failure"}; run_if is success, failure or always.');
+  end if;
 end $$;
 comment on function pgrab_internal.apply_check is 'Refuses a task of a file that is malformed.';
 
@@ -186,6 +198,7 @@ begin
   select x.key, x.max_running, x.per_second, x.break_after, x.break_for, p_by
   from jsonb_to_recordset(p_file -> 'limits') x(key text, max_running integer, per_second double precision,
     break_after integer, break_for interval)
+  where x.key !~ '^batch:[0-9]+$' -- is made with its batch
   on conflict (key) do update set max_running = excluded.max_running, per_second = excluded.per_second,
     break_after = excluded.break_after, break_for = excluded.break_for
   where (l.max_running, l.per_second, l.break_after, l.break_for)
@@ -247,13 +260,28 @@ end $$;
 comment on function pgrab_internal.apply_lists is
   'Makes the limits, quotas, calendars and blackouts what the file says.';
 
+create or replace function pgrab_internal.parents_named(p_id bigint, p_first bigint, p_run_if text)
+returns jsonb
+language sql stable
+begin atomic
+  select jsonb_agg(case when p.run_if = p_run_if or p.parent_id = p_first then to_jsonb(k.key)
+    else jsonb_build_object('key', k.key, 'run_if', p.run_if) end
+    order by p.parent_id is distinct from p_first, p.parent_id)
+  from pgrab_internal.parents_of(p_id) p join pgrab.task x on x.id = p.parent_id
+    cross join lateral (select coalesce(x.key, 'task-' || x.id) as key) k;
+end;
+comment on function pgrab_internal.parents_named is
+  'The parents of a task as in a file: by their keys; p_first and p_run_if are those of its row.';
+
 -- Serves: pgrab apply, which shows what has changed.  The time of a link, or of a schedule, is worked out.
 create or replace function pgrab_tool.applied()
 returns table (object text, id text, name text, definition jsonb)
 language sql stable
 begin atomic
   select 'task', t.id::text, coalesce(t.key, t.name, '#' || t.id),
-    to_jsonb(t) - case when t.schedule is not null or t.chain is not null then 'run_at' else '' end
+    case when t.parent_id is not null then to_jsonb(t) - '{run_at,parent_id}'::text[] || jsonb_build_object(
+        'parents', pgrab_internal.parents_named(t.id, t.parent_id, t.run_if))
+      when t.schedule is not null then to_jsonb(t) - 'run_at' else to_jsonb(t) end
   from pgrab.task t
   union all
   select 'limit', l.key, l.key, to_jsonb(l) - '{key,owner}'::text[] from pgrab.limit l
@@ -326,30 +354,23 @@ comment on function pgrab.apply(jsonb, text, boolean) is
 create or replace function pgrab_internal.export_task(t pgrab_internal.task) returns jsonb
 language sql stable
 return jsonb_strip_nulls(jsonb_build_object('key', coalesce(t.key, 'task-' || t.id), 'name', t.name, 'kind',
-    t.kind, 'run_at', case when t.schedule is null and t.chain is null then t.run_at end,
+    t.kind, 'run_at', case when t.schedule is null and t.parent_id is null then t.run_at end,
     'paused', nullif(t.paused, false), 'source', nullif(t.source, ''),
-    'parents', (
-      select jsonb_agg(case when p.run_if = t.run_if or p.parent_id = t.parent_id then to_jsonb(k.key)
-        else jsonb_build_object('key', k.key, 'run_if', p.run_if) end
-        order by p.parent_id is distinct from t.parent_id, p.parent_id)
-      from pgrab_internal.parents_of(t.id) p join pgrab.task x on x.id = p.parent_id
-        cross join lateral (select coalesce(x.key, 'task-' || x.id) as key) k)))
+    'parents', pgrab_internal.parents_named(t.id, t.parent_id, t.run_if)))
   || (coalesce(pgrab_internal.definition_own(t), '{}') - '{parent_id,key}'::text[]);
 comment on function pgrab_internal.export_task is 'A task as a member of a file for pgrab.apply().';
 
--- Whatever is above a parent is above its children, too, and so is the parent.
-create or replace function pgrab_internal.links_above(p_id bigint) returns bigint
-language plpgsql stable set enable_seqscan = off set jit = off as $$
-begin
-  return (
-    with recursive up as (
-      select p_id as id
-      union
-      select a.parent_id from up cross join lateral pgrab_internal.parents_of(up.id) a)
-    select count(*) - 1 from up);
-end $$;
-comment on function pgrab_internal.links_above is
-  'How many tasks one waits for by its links: fewer than each that waits for it.';
+create or replace function pgrab_internal.links_depth() returns table (id bigint, depth bigint)
+language sql stable
+begin atomic
+  with recursive down(id, depth) as (
+    select t.id, 0::bigint from pgrab.task t where t.chain is not null and t.parent_id is null
+    union
+    select c.child_id, d.depth + 1 from down d cross join lateral pgrab_internal.children_of(d.id) c)
+  select d.id, max(d.depth) from down d group by d.id;
+end;
+comment on function pgrab_internal.links_depth is
+  'How far below the root of its chain each link is, at most: further than each of its parents.';
 
 create or replace function pgrab.export(p_source text default null) returns jsonb
 language sql stable
@@ -368,8 +389,8 @@ return jsonb_strip_nulls(jsonb_build_object('source', p_source,
     from pgrab.blackout b where p_source is null and b.begins_at is not null))) ||
   jsonb_build_object('tasks', coalesce((
     select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task)
-      order by case when t.chain is not null then pgrab_internal.links_above(t.id) else 0 end, t.id)
-    from pgrab.task t
+      order by coalesce(l.depth, 0), t.id)
+    from pgrab.task t left join pgrab_internal.links_depth() l on l.id = t.id
     where coalesce(t.source = p_source, true)
       and not pgrab_internal.is_of_batch(t.batch, t.chain)), '[]'));
 comment on function pgrab.export(text) is

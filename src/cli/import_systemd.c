@@ -61,31 +61,6 @@ read_env(struct timer *t)
 	return t->why == NULL;
 }
 
-/* $NAME as a word by itself stands for the words of its value, if it has any. */
-static void
-put_value_words(struct timer *t, const char *name, cJSON *argv)
-{
-	const char *value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(t->env, name));
-	cJSON *words = value == NULL ? NULL : unit_words(value), *word;
-
-	if (words == NULL)
-		t->why = UNIT_NOT_SET;
-	while (words != NULL && (word = cJSON_DetachItemFromArray(words, 0)) != NULL)
-		cJSON_AddItemToArray(argv, word);
-	cJSON_Delete(words);
-}
-
-static void
-put_word(struct timer *t, const char *word, bool variables, cJSON *argv)
-{
-	AUTO_BUF struct buf expanded = {0};
-
-	if (variables && *word == '$' && word[1] != '\0' && strchr("{$", word[1]) == NULL)
-		put_value_words(t, word + 1, argv);
-	else if (unit_expand(word, t->env, variables, &expanded, &t->why))
-		cJSON_AddItemToArray(argv, cJSON_CreateString(buf_str(&expanded)));
-}
-
 /* One line of Exec...=, after its prefixes. */
 static bool
 read_command(struct timer *t, const char *text)
@@ -117,7 +92,7 @@ read_command(struct timer *t, const char *text)
 	cJSON_ArrayForEach(word, words)
 	{
 		if (t->why == NULL)
-			put_word(t, word->valuestring, variables, argv);
+			unit_arguments(word->valuestring, t->env, variables, argv, &t->why);
 	}
 	cJSON_Delete(words);
 	if (t->why == NULL && cJSON_GetArraySize(argv) == 0)

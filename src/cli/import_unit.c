@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 
+#define NOT_SET "it has a variable ($) that Environment= does not set"
+
 static char *
 trim(char *s)
 {
@@ -324,11 +326,37 @@ unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out,
 		} else if (variables && *p == '$' && p[1] == '{') {
 			p = take_variable(p + 2, env, out);
 			if (p == NULL) {
-				*why = UNIT_NOT_SET;
+				*why = NOT_SET;
 				return false;
 			}
 		} else
 			buf_addc(out, *p++);
 	}
 	return true;
+}
+
+/* $NAME as a word by itself stands for the words of its value, if it has any. */
+static void
+put_value_words(const char *value, cJSON *argv, const char **why)
+{
+	cJSON *words = value == NULL ? NULL : unit_words(value), *word;
+
+	if (words == NULL)
+		*why =
+		    value == NULL ? NOT_SET : "it has a variable ($) whose value cannot be split into words";
+	while (words != NULL && (word = cJSON_DetachItemFromArray(words, 0)) != NULL)
+		cJSON_AddItemToArray(argv, word);
+	cJSON_Delete(words);
+}
+
+void
+unit_arguments(const char *word, const cJSON *env, bool variables, cJSON *argv, const char **why)
+{
+	AUTO_BUF struct buf expanded = {0};
+
+	if (variables && *word == '$' && word[1] != '\0' && strchr("{$", word[1]) == NULL)
+		put_value_words(
+		    cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(env, word + 1)), argv, why);
+	else if (unit_expand(word, env, variables, &expanded, why))
+		cJSON_AddItemToArray(argv, cJSON_CreateString(buf_str(&expanded)));
 }

@@ -26,8 +26,10 @@ int64_t unit_span_us(const char *text);
  * by its number, or there are several commands. */
 cJSON *unit_words(const char *text);
 
-#define UNIT_NOT_SET "it has a variable ($) that Environment= does not set"
-
 /* A word as the program gets it: ${NAME} out of env, $$ and %% halved.  False: *why says what only systemd
  * could fill in. */
 bool unit_expand(const char *word, const cJSON *env, bool variables, struct buf *out, const char **why);
+
+/* Adds to argv what a word of a command stands for: $NAME by itself the words of its value, which may be
+ * none; any other as unit_expand() says.  *why, if that cannot be said here. */
+void unit_arguments(const char *word, const cJSON *env, bool variables, cJSON *argv, const char **why);

@@ -101,16 +101,18 @@ database_name(struct cli *c)
 	return conn == NULL ? "?" : PQdb(conn);
 }
 
-/* Something of ours is missing: is it the whole schema, or is its version wrong? */
-static void
+/* Something of ours is missing: is it the whole schema, or is its version wrong?  True: neither. */
+static bool
 explain_schema(struct cli *c, struct buf *out)
 {
 	struct schema_status st;
 	struct err ignored;
 	const char *what = NULL;
 
+	(void)!db_script(
+	    c->db, "rollback", &ignored); /* in a transaction that has failed nothing can be read */
 	if (schema_status_read(c->db, &st, &ignored) != RC_OK)
-		return;
+		return false;
 	if (st.state == SCHEMA_NONE)
 		what = "not installed";
 	else if (st.state == SCHEMA_OLD)
@@ -125,6 +127,7 @@ explain_schema(struct cli *c, struct buf *out)
 		    database_name(c), schema_flag());
 		put_dsn(out, c->common->dsn);
 	}
+	return out->len == 0;
 }
 
 int
@@ -135,10 +138,8 @@ cli_fail(struct cli *c, enum rc rc, const char *doing)
 
 	/* While it is migrated, what is missing is no old schema.  If the schema is as it should be, then a
 	 * text of the user's names what is not there. */
-	if (fault_no_schema(&c->err) && c->cmd != &cmd_migrate) {
-		explain_schema(c, &text);
+	if (fault_no_schema(&c->err) && c->cmd != &cmd_migrate && explain_schema(c, &text))
 		advice = NULL;
-	}
 	if (text.len == 0) {
 		buf_addf(&text, "%s%s%s", doing != NULL ? doing : "", doing != NULL ? ": " : "", c->err.text);
 		if (advice != NULL)

@@ -51,13 +51,15 @@ secret_fill(struct run *r, size_t i, const char *value)
 	p->value = text;
 }
 
-/* A text in which something is found while all of it is still there, because one value may be in another. */
+/* A text in which something is found while all of it is still there, because one value may be in another.
+ * Searches are linear (Knuth, Morris, Pratt): an owner chooses both the secret and the text. */
 struct hiding {
 	const char *text;
 	size_t n;
 	bool *hidden;          /* of each byte */
+	size_t *back;          /* scratch, as long as the longest value: see prepare() */
 	size_t cut[CUTS_MAX];  /* before these bytes something is missing */
-	size_t open[CUTS_MAX]; /* behind the byte before each of these, too; the last is the end */
+	size_t open[CUTS_MAX]; /* and from these on */
 	size_t n_cuts, n_opens;
 };
 
@@ -69,7 +71,7 @@ hide(struct hiding *h, size_t at, size_t n)
 
 /* "\n... 123 bytes dropped ...\n" of a long output; ": ..." before a line of which only the end is quoted. */
 static void
-find_cuts(struct hiding *h)
+find_cuts(struct hiding *h, bool goes_on)
 {
 	const char *p = h->text, *line = strstr(h->text, CUT_LINE);
 	int end;
@@ -84,40 +86,86 @@ find_cuts(struct hiding *h)
 		h->open[h->n_opens++] = (size_t)(p - h->text);
 		h->cut[h->n_cuts++] = (size_t)(p - h->text) + (size_t)end + 1;
 	}
-	h->open[h->n_opens++] = h->n;
+	if (goes_on)
+		h->open[h->n_opens++] = h->n;
 }
 
-/* The longest piece counts: the end of the value behind a cut, its beginning before one. */
+/* back[i]: how long the longest beginning of a is, shorter than i + 1, with which its first i + 1 bytes
+ * end. */
+static void
+prepare(const char *a, size_t n, size_t *back)
+{
+	size_t k = 0;
+
+	back[0] = 0;
+	for (size_t i = 1; i < n; i++) {
+		while (k > 0 && a[i] != a[k])
+			k = back[k - 1];
+		k += a[i] == a[k];
+		back[i] = k;
+	}
+}
+
+/* k bytes of a have been found right before c: how many then. */
+static size_t
+advance(const char *a, size_t n, const size_t *back, size_t k, char c)
+{
+	if (k == n)
+		k = back[k - 1];
+	while (k > 0 && a[k] != c)
+		k = back[k - 1];
+	return k + (a[k] == c);
+}
+
+/* The length of the longest beginning of a with which b ends. */
+static size_t
+overlap(const char *a, size_t n_a, const char *b, size_t n_b, size_t *back)
+{
+	size_t n = n_a < n_b ? n_a : n_b, k = 0;
+
+	if (n == 0)
+		return 0;
+	prepare(a, n, back);
+	for (size_t i = n_b - n; i < n_b; i++)
+		k = advance(a, n, back, k, b[i]);
+	return k;
+}
+
+/* The end of the value behind a cut, its beginning before one. */
 static void
 hide_pieces(struct hiding *h, const char *value, size_t n)
 {
-	for (size_t i = 0; i < h->n_cuts; i++) {
-		size_t left = h->n - h->cut[i], k = n < left ? n : left;
+	size_t k;
 
-		while (k >= PIECE_LEAST && memcmp(h->text + h->cut[i], value + n - k, k) != 0)
-			k--;
+	for (size_t i = 0; i < h->n_cuts; i++) {
+		k = overlap(h->text + h->cut[i], h->n - h->cut[i], value, n, h->back);
 		if (k >= PIECE_LEAST)
 			hide(h, h->cut[i], k);
 	}
 	for (size_t i = 0; i < h->n_opens; i++) {
-		size_t k = n < h->open[i] ? n : h->open[i];
-
-		while (k >= PIECE_LEAST && memcmp(h->text + h->open[i] - k, value, k) != 0)
-			k--;
+		k = overlap(value, n, h->text, h->open[i], h->back);
 		if (k >= PIECE_LEAST)
 			hide(h, h->open[i] - k, k);
 	}
 }
 
+/* Its places may overlap. */
 static void
 hide_value(struct hiding *h, const char *value, size_t n)
 {
-	const char *at = h->text;
+	size_t k = 0, done = 0;
 
 	if (n < SECRET_HIDE)
 		return;
-	while ((at = memmem(at, h->n - (size_t)(at - h->text), value, n)) != NULL)
-		hide(h, (size_t)(at++ - h->text), n);
+	prepare(value, n, h->back);
+	for (size_t i = 0; i < h->n; i++) {
+		k = advance(value, n, h->back, k, h->text[i]);
+		if (k == n) {
+			done = done > i + 1 - n ? done : i + 1 - n;
+			hide(h, done, i + 1 - done);
+			done = i + 1;
+		}
+	}
 	hide_pieces(h, value, n);
 }
 
@@ -125,34 +173,51 @@ hide_value(struct hiding *h, const char *value, size_t n)
 static void
 hide_lines(struct hiding *h, const char *value)
 {
-	for (const char *line = value; *line != '\0'; line += strspn(line, "\n")) {
-		size_t n = strcspn(line, "\n");
+	size_t n;
 
-		hide_value(h, line, n);
+	for (const char *line = value + strspn(value, "\r\n"); *line != '\0'; line += strspn(line, "\r\n")) {
+		const char *at = h->text;
+
+		n = strcspn(line, "\r\n");
+		while (
+		    n >= SECRET_HIDE && (at = memmem(at, h->n - (size_t)(at - h->text), line, n)) != NULL) {
+			hide(h, (size_t)(at - h->text), n);
+			at += n;
+		}
+		if (n >= SECRET_HIDE)
+			hide_pieces(h, line, n);
 		line += n;
 	}
 }
 
 void
-secret_hide(const struct run *r, char *text)
+secret_hide(const struct run *r, char *text, bool goes_on)
 {
 	struct hiding h = {.text = text};
+	size_t longest = 0;
 
 	if (text == NULL || r->task.n_secrets == 0)
 		return;
+	for (size_t i = 0; i < r->task.n_secrets; i++) {
+		size_t n = strlen(r->task.secret[i]);
+
+		longest = n > longest ? n : longest;
+	}
 	h.n = strlen(text);
 	h.hidden = xcalloc(h.n + 1, sizeof *h.hidden);
-	find_cuts(&h);
+	h.back = xcalloc(longest + 1, sizeof *h.back);
+	find_cuts(&h, goes_on);
 	for (size_t i = 0; i < r->task.n_secrets; i++) {
 		const char *value = strchr(r->task.secret[i], '=') + 1;
 
 		hide_value(&h, value, strlen(value));
-		if (strchr(value, '\n') != NULL)
+		if (strpbrk(value, "\r\n") != NULL)
 			hide_lines(&h, value);
 	}
 	for (size_t i = 0; i < h.n; i++)
 		text[i] = h.hidden[i] ? '*' : text[i];
 	free(h.hidden);
+	free(h.back);
 }
 
 void

@@ -27,9 +27,9 @@ bool secret_wanted(const struct run *r);
 void secret_fill(struct run *r, size_t i, const char *value);
 
 /* Puts a star for each byte of each filled-in value of SECRET_HIDE bytes or more, of each line of one that
- * has several, and of what is left of one where the text was cut: so no position in the text changes.  text
- * may be NULL. */
-void secret_hide(const struct run *r, char *text);
+ * has several, and of what is left of one where the text was cut: so no position in the text changes.
+ * goes_on: the end is a cut, too.  text may be NULL.  Linear in the lengths of both. */
+void secret_hide(const struct run *r, char *text, bool goes_on);
 
 /* Wipes and frees. */
 void secret_fini(struct run *r);

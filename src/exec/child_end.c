@@ -87,9 +87,11 @@ last_line(struct child_end *e, bool *cut_out)
 	*cut_out = start == 0 && e->tail_len == CHILD_TAIL_BYTES;
 	if (end == 0)
 		return "";
+	/* The first byte makes room for the end of the text; and what is left of a character is none. */
+	start += *cut_out;
+	while (*cut_out && start < end && (e->tail[start] & 0xC0) == 0x80)
+		start++;
 	memmove(e->tail, e->tail + start, end - start);
-	if (end - start == CHILD_TAIL_BYTES)
-		end--;
 	e->tail[end - start] = '\0';
 	return e->tail;
 }

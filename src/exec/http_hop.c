@@ -40,7 +40,8 @@ leads_on(const struct http_transfer *t)
 	struct curl_header *location;
 
 	return t->request.follow && http_status_redirects(http_status(t->easy)) &&
-	       curl_easy_header(t->easy, "Location", 0, CURLH_HEADER, -1, &location) == CURLHE_OK;
+	       curl_easy_header(t->easy, "Location", 0, CURLH_HEADER, -1, &location) == CURLHE_OK &&
+	       *location->value != '\0';
 }
 
 static size_t

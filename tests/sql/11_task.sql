@@ -1,6 +1,6 @@
 -- How the row of a task is completed, and how an edit is honoured.
 begin;
-select plan(45);
+select plan(46);
 set local timezone = 'UTC';
 
 -- ------------------------------------------------------------ what the system writes is not taken from a row
@@ -190,6 +190,12 @@ insert into pgrab.task (key, kind, schedule) values ('hourly', 'noop', '@every 1
 on conflict (key) do update set schedule = excluded.schedule, run_at = excluded.run_at;
 select is((select t.run_at - now() from pgrab.task t where t.key = 'hourly'), interval '5 h', 'an upsert');
 insert into pgrab.task (key, kind, schedule) values ('other', 'noop', '@every 1h');
+update pgrab.task set run_at = now() + interval '5 h' where key = 'other';
+insert into pgrab.task (key, kind, schedule)
+select k, 'noop', '@every 1h' from unnest('{hourly,other,new}'::text[]) k
+on conflict (key) do update set schedule = excluded.schedule, run_at = excluded.run_at;
+select results_eq($$select t.run_at - now() from pgrab.task t where t.key in ('hourly', 'other')$$,
+  array['5 h'::interval, '5 h'], 'an upsert of several');
 update pgrab.task set run_at = now() + interval '1 h' where key = 'hourly';
 select is((select t.run_at - now() from pgrab.task t where t.key = 'hourly'), interval '1 h', 'an edit');
 update pgrab.task set run_at = default where key = 'hourly';

@@ -99,7 +99,7 @@ select pgrab_internal.limit_audit();
 select pg_temp.tick();
 select is(pg_temp.due(:four), true, 'and are let go');
 
--- The tick goes on behind the key at which its time was over, and comes round.
+-- The tick begins behind the key at which its time was over, and comes round.
 insert into pgrab.limit (key, max_running) select 'k' || i, 1 from generate_series(1, 3) i;
 select count(pg_temp.add('k' || i)) from generate_series(1, 3) i;
 update pgrab.task set due_at = null, line = limit_key, version = version + 1 where limit_key like 'k_';

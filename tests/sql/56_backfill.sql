@@ -1,6 +1,6 @@
 -- Backfills: which fires they have, what their tasks are, and what is refused.
 begin;
-select plan(33);
+select plan(34);
 set local timezone = 'UTC';
 alter table pgrab.task alter id restart with 1000;
 
@@ -123,7 +123,15 @@ select throws_ok($$select * from pgrab.backfill(array[1, 2], '2025-01-01', '2025
 
 -- What an operator has permitted the task, its copies may have.
 create role backfill_test;
+do $$ begin create role pgrab_kind_batch; exception when duplicate_object then null; end $$;
+do $$ begin create role pgrab_kind_noop; exception when duplicate_object then null; end $$;
+do $$ begin create role pgrab_operator; exception when duplicate_object then null; end $$;
+grant pgrab_kind_batch, pgrab_kind_noop to backfill_test;
 update pgrab.task set priority = 20, owner = 'backfill_test' where id = 2;
+update pgrab.cluster set roles = true;
+select throws_like($$select pgrab_internal.insert_check(row(t.*)::pgrab_internal.task) from pgrab.task t
+  where t.id = 2$$,
+  'task priority cannot be%', 'more than he may ask for');
 select lives_ok($$select * from pgrab.backfill(2, '2025-01-01', '2025-01-02')$$, 'of a high priority');
 
 select * from finish();

@@ -1,6 +1,6 @@
 -- A file of tasks: what it says is made so, and made so again it changes nothing.
 begin;
-select plan(51);
+select plan(58);
 set local timezone = 'UTC';
 
 -- Each task: its key, and what a person may have written.
@@ -147,6 +147,10 @@ select pgrab.delete(array(
   select t.id from pgrab.task t where t.key in ('l1', 'p1', 'p2') order by t.id desc));
 select is((select pgrab.apply(l.file) from links l), 3::bigint, 'or when they are gone');
 select is(pg_temp.links(), 'p1 success, p2 failure', 'they are there as before');
+select is((select array_agg(t.run_at) from pgrab.task t where t.key in ('p1', 'p2')),
+  '{2100-01-01Z,2100-01-01Z}', 'for the same time');
+select is((select a.definition -> 'parents' from pgrab_tool.applied() a where a.name = 'l1'),
+  '["p1", {"key": "p2", "run_if": "failure"}]', 'which pgrab apply compares');
 select lives_ok($$select pgrab.apply('[{"key": "l1", "kind": "noop", "parents": ["p2", "p1"]}]')$$,
   'turned round');
 select is(pg_temp.links(), 'p1 success, p2 success', 'both are parents');
@@ -155,6 +159,12 @@ select is(pg_temp.links(), 'p2 success', 'the other is none any more');
 
 select throws_like($$select pgrab.apply('[{"key": "x", "kind": "noop", "parents": "p2"}]')$$,
   '%parents cannot be p2', 'no array');
+select throws_like(format('select pgrab.apply(%L)',
+    format('[{"key": "x", "kind": "noop", "parents": [%s, "p2"]}]', p)),
+  'task ''x'': a parent cannot be %', 'nor is ' || p)
+from (values ('null'), ('{"kye": "p2"}'), ('{"key": "p2", "if": 1}'), ('{"key": "p2", "run_if": "x"}')) v(p);
+select lives_ok($$select pgrab.apply('{"tasks": [], "limits": [{"key": "batch:12345", "max_running": 2}]}')$$,
+  'the limit of a batch belongs to that');
 select lives_ok($$select pgrab.apply('{"tasks": [], "calendars": [{"name": "two", "days": [
   {"day": "2100-12-26", "note": "a"}, {"day": "2100-12-26", "note": "b"}]}]}')$$, 'two holidays on one day');
 select is((select d.note from pgrab.calendar_day d where d.calendar = 'two'), 'a', 'the first counts');

@@ -233,11 +233,12 @@ def test_args_may_name_secrets_of_their_owner(db, nodes, tmp_path):
     error = failure(db, kind="shell", command='echo "bad: $A"; exit 3', args=args)
     assert error == "exit code 3: bad: " + "*" * 14
     (folder / "k.pem").write_text("the first line of a key\nthe second line of it\n")
-    db.query("insert into pgrab.secret (name, value) values ('url', 'app:value-in-a-row@db/prod?key=behind-it'), ('long', repeat('0123456789', 60))")
+    db.query("insert into pgrab.secret (name, value) values ('url', 'app:value-in-a-row@db/prod?key=behind-it'), ('long', (select string_agg(md5(i::text), '') from generate_series(1, 20) i))")
     more = {"env": {"A": {"secret": "token"}, "U": {"secret": "url"}, "K": {"file": "k.pem"}, "L": {"secret": "long"}}}
     run = db.wait_run(db.add(kind="shell", command='echo "to $U"; echo "$K"; exit 3', args=more, max_attempts=1))
     assert (run.output, run.error) == (f"to {'*' * 40}\n{'*' * 45}\n", "exit code 3: " + "*" * 21)
-    assert set(failure(db, kind="shell", command='echo "$L"; exit 3', args=more).removeprefix("exit code 3: ...")) == {"*"}
+    for printed in ('echo "$L"', 'printf %s "$L"', 'echo "é$L"'):
+        assert set(failure(db, kind="shell", command=f"{printed}; exit 3", args=more).removeprefix("exit code 3: ...")) == {"*"}
     assert "there is no secret \"missing\" of " + me in failure(db, kind="shell", command="env", args={"env": {"A": {"secret": "missing"}}})
     for path, why in {"nothing": "No such file", "../theirs": "Invalid cross-device link", "link": "Too many levels of symbolic links",
                       "/etc/passwd": "Invalid cross-device link", ".": "not a plain file"}.items():

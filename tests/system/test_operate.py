@@ -420,6 +420,9 @@ def test_apply_takes_sql_too(db, tmp_path):
     path.write_text("select no_such_function(1)")  # is no fault of our schema
     said = fails(1, db, "apply", path)
     assert "no_such_function(integer) does not exist" in said and "schema" not in said, said
+    db.query("alter schema pgrab rename to elsewhere")
+    assert "is not installed in database" in fails(1, db, "apply", path)
+    db.query("alter schema elsewhere rename to pgrab")
 
 
 def test_apply_shows_what_else_it_changes(db, tmp_path):

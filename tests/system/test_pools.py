@@ -831,8 +831,8 @@ say(type="hello", version=2, kinds={"deaf": {}})
 task = json.loads(os.read(3, 65536).split(b"\\n")[0])
 say(type="step", run=task["run"], name="big", result="x" * 60000)
 os.read(3, 65536)
-for _ in range(600):
-    for _ in range(100):
+for _ in range(2000):
+    for _ in range(10):
         say(type="step", run=task["run"], name="big")
     select.select([], [], [], 0.05)
 """
@@ -840,6 +840,6 @@ for _ in range(600):
 
 def test_one_that_does_not_read_its_answers_is_ended(db, nodes, handlers):
     node = nodes.start("n1", config=handlers.config(handlers.section(f"{sys.executable} {handlers.file(DEAF)}", "deaf", processes=1)))
-    run = db.wait_run(db.add(kind="deaf", max_attempts=1), timeout=30)
+    run = db.wait_run(db.add(kind="deaf", max_attempts=1), timeout=90)
     assert run.error == "its process was killed: it does not read the answers to its steps"
     assert int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{node.pid}/status").read_text())[1]) < 400 * 1024

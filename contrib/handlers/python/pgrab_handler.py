@@ -446,10 +446,12 @@ class _Wire:
     def write(self, data: bytes) -> None:
         with self.lock:
             self.writer = threading.get_ident()
-            while data:
-                data = data[os.write(self.fd_out, data):]
-            self.writer = 0
-            put_off, self.put_off = self.put_off, None
+            try:
+                while data:
+                    data = data[os.write(self.fd_out, data):]
+            finally:
+                put_off, self.put_off = self.put_off, None
+                self.writer = 0
         if put_off is not None:
             put_off()
 

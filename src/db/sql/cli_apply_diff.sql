@@ -11,7 +11,7 @@ from pg_temp.pgrab_before b full join pgrab_tool.applied() n on n.object = b.obj
       case when b.id is not null then coalesce(left(b.definition ->> w.k, 60), 'null') || ' -> ' end,
       coalesce(left(n.definition ->> w.k, 60), 'null')), '; ' order by w.k) as text
     from jsonb_object_keys(coalesce(n.definition, b.definition)) w(k)
-    where (w.k = any (pgrab_tool.task_columns()) or coalesce(n.object, b.object) <> 'task')
+    where (w.k = any (pgrab_tool.task_columns() || 'parents'::text) or coalesce(n.object, b.object) <> 'task')
       and n.definition ->> w.k is distinct from b.definition ->> w.k) d
 where n.definition is distinct from b.definition and (b.id is null or n.id is null or d.text is not null)
 order by 1, 2 desc, 3

@@ -39,13 +39,15 @@ host_waits_for(void *ctx, const char *text)
 	live_waits_for(((struct hosting *)ctx)->live, text);
 }
 
+#define LOG_BYTES 1000
+
 static void
 host_log(void *ctx, const char *text)
 {
 	struct hosting *h = ctx;
-	AUTO_FREE char *line = text_printable(text, strlen(text), 1000);
+	AUTO_FREE char *line = text_printable(text, strlen(text), LOG_BYTES);
 
-	secret_hide(h->run, line);
+	secret_hide(h->run, line, strlen(text) >= LOG_BYTES);
 	log_info("executor", "task=%" PRId64 " kind=%s text=\"%s\"", h->run->id, h->run->task.kind, line);
 }
 

@@ -119,6 +119,13 @@ note_progress(struct live *v, const struct progress *p)
 	return changes(v);
 }
 
+/* Its text may have been cut, at a character. */
+static bool
+is_full(const struct progress *p)
+{
+	return strlen(p->text) + 4 >= sizeof p->text;
+}
+
 void
 live_print(struct live *v, const void *bytes, size_t n)
 {
@@ -131,7 +138,7 @@ live_print(struct live *v, const void *bytes, size_t n)
 	text_stream_add(&v->stream, bytes, n, &v->piece);
 	found = progress_read(&v->reader, bytes, n, &p);
 	if (found)
-		secret_hide(v->run, p.text);
+		secret_hide(v->run, p.text, is_full(&p));
 	PTHREAD_OK(pthread_mutex_lock(&v->lock));
 	if (v->out == NULL)
 		v->out = outbuf_create(OUTBUF_LIMIT);
@@ -150,7 +157,7 @@ live_progress(struct live *v, double percent, const char *text)
 	bool news;
 
 	progress_set(&p, percent, text);
-	secret_hide(v->run, p.text);
+	secret_hide(v->run, p.text, is_full(&p));
 	atomic_store(&v->run->sign_us, clock_mono_us());
 	PTHREAD_OK(pthread_mutex_lock(&v->lock));
 	news = note_progress(v, &p);
@@ -166,7 +173,7 @@ live_waits_for(struct live *v, const char *text)
 	bool news;
 
 	progress_set(&p, -1, text); /* the same rules */
-	secret_hide(v->run, p.text);
+	secret_hide(v->run, p.text, is_full(&p));
 	PTHREAD_OK(pthread_mutex_lock(&v->lock));
 	memcpy(v->waits_for, p.text, sizeof v->waits_for);
 	news = changes(v);
@@ -230,7 +237,7 @@ fill_output(struct live *v, struct live_output *out)
 		return;
 	v->shown = out->total = total;
 	out->text = v->out == NULL ? xstrdup("") : outbuf_text_of(v->out, &out->unbroken);
-	secret_hide(v->run, out->text);
+	secret_hide(v->run, out->text, true);
 }
 
 static struct live *

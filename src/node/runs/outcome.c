@@ -49,8 +49,8 @@ outcome_take(struct run *r, enum pgrab_stop stop, const struct pgrab_result *res
 		r->end.outcome = OUTCOME_FAILED;
 	if (!res->succeeded)
 		r->end.error = why_not(r, stop, res);
-	secret_hide(r, r->end.error);
-	secret_hide(r, r->end.output);
+	secret_hide(r, r->end.error, strnlen(res->error, sizeof res->error) >= sizeof res->error - 1);
+	secret_hide(r, r->end.output, false);
 }
 
 #define HEAD "task=%" PRId64 " kind=%s attempt=%d of=%d outcome=%s ms=%" PRId64

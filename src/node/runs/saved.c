@@ -65,7 +65,7 @@ saved_print(struct saved *s, const char *bytes, size_t n)
 		    CHECKPOINT_MAX);
 		return;
 	}
-	secret_hide(s->run, text);
+	secret_hide(s->run, text, false);
 	buf_json(&json, text);
 	save(s, buf_steal(&json));
 }
