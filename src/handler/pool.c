@@ -61,7 +61,7 @@ pool_went_down(struct pool *pool, struct process *p, const char *why, bool at_wo
 			buf_addf(&command, "%s%.200s", i == 0 ? "" : " ", pool->set->argv[i]);
 		snprintf(pool->status.fault, sizeof pool->status.fault, "%s: %s", buf_str(&command), why);
 		pool->status.lost++;
-		/* That a task ends its process says nothing about the next process. */
+		/* That a task ends its process, or the end of a lease, says nothing about the next one. */
 		pool->next_start_us = now + (at_work ? AGAIN_US : backoff_next_us(&pool->backoff));
 		log_warn("handler_lost",
 		    "pool=%s pid=%d served=%" PRId64 " again_in_ms=%" PRId64 " error=\"%s\"", pool->set->name,
@@ -223,6 +223,16 @@ trying(const struct pool *pool)
 {
 	for (int i = 0; i < pool->n_processes; i++) {
 		if (pool->process[i].state == PROCESS_STARTING)
+			return true;
+	}
+	return false;
+}
+
+bool
+pool_has_place(const struct pool *pool)
+{
+	for (int i = 0; i < pool->n_processes - 1; i++) {
+		if (pool->process[i].state == PROCESS_NONE)
 			return true;
 	}
 	return false;

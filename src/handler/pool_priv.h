@@ -154,6 +154,7 @@ void flight_end(struct process *p, struct flight *f, enum outcome outcome, const
 void pool_enqueue(struct pool *pool, struct run *r, int64_t now);
 int64_t pool_deal(struct pool *pool, int64_t now);
 int64_t pool_fill(struct pool *pool, int64_t now);
+bool pool_has_place(const struct pool *pool); /* for a successor of a process */
 void pool_renew(struct pool *pool);
 void pool_came_up(struct pool *pool, struct process *p, struct message *hello);
 void suspects_add(struct suspects *s, int64_t id);

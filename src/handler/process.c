@@ -151,6 +151,17 @@ process_fault(struct process *p, const char *fmt, ...)
 	process_stop_now(p);
 }
 
+static int
+slots_of_flights(const struct process *p)
+{
+	const struct flight *f;
+	int n = 0;
+
+	TAILQ_FOREACH (f, &p->flights, link)
+		n += (int)f->run->need.slots;
+	return n;
+}
+
 void
 process_retire(struct process *p)
 {
@@ -159,7 +170,7 @@ process_retire(struct process *p)
 		process_begin_ending(p, 0);
 		process_stop_now(p);
 	} else if (p->state == PROCESS_READY) {
-		process_leave_ready(p, p->n_flights);
+		process_leave_ready(p, slots_of_flights(p));
 		p->state = PROCESS_RETIRING;
 	}
 	if (p->state != PROCESS_RETIRING || p->n_flights > 0)

@@ -173,7 +173,7 @@ be_over(struct process *p, int64_t now)
 	while ((f = TAILQ_FIRST(&p->flights)) != NULL)
 		end_flight(p, f, n, told.error);
 	process_close(p);
-	pool_went_down(p->pool, p, in_order ? NULL : why.error, n > 0, now);
+	pool_went_down(p->pool, p, in_order ? NULL : why.error, n > 0 || taken_away(p), now);
 }
 
 void

@@ -53,12 +53,13 @@ void
 flight_end(struct process *p, struct flight *f, enum outcome outcome, const struct pgrab_result *result)
 {
 	const struct pool_host *host = &p->pool->all->host;
+	int kept = f->run->need.slots < p->kept ? (int)f->run->need.slots : p->kept;
 
 	TAILQ_REMOVE(&p->flights, f, link);
 	p->n_flights--;
-	if (p->kept > 0) {
-		p->kept--;
-		host->slots(host->ctx, p->pool->number, -1);
+	if (kept > 0) {
+		p->kept -= kept;
+		host->slots(host->ctx, p->pool->number, -kept);
 	}
 	host->end(host->ctx, f->run, outcome, result);
 	free(f);
@@ -186,7 +187,9 @@ take_result(struct process *p, struct flight *f, struct message *m)
 	flight_end(p, f, m->wait != NULL ? OUTCOME_WAITED : OUTCOME_NONE, &result);
 	p->served++;
 	backoff_reset(&pool->backoff);
-	if (p->state == PROCESS_RETIRING || (pool->set->max_tasks > 0 && p->served >= pool->set->max_tasks))
+	/* While all places are taken by others that retire, this one goes on: nobody could take its part. */
+	if (p->state == PROCESS_RETIRING ||
+	    (pool->set->max_tasks > 0 && p->served >= pool->set->max_tasks && pool_has_place(pool)))
 		process_retire(p);
 }
 

@@ -810,6 +810,16 @@ def test_a_frozen_process_is_given_no_more_than_its_pipe_holds(db, nodes, handle
     assert counts["succeeded"] == 60 and counts.get("failed", 0) < 10, counts
 
 
+def test_max_tasks_leave_a_process_that_takes_tasks_while_others_still_end_theirs(db, nodes, handlers):
+    handlers.start(nodes, "@task('work')\nasync def work(seconds): await asyncio.sleep(seconds)", "work", run="run(concurrency=10)", processes=1, max_tasks=2)
+    for _ in range(4):
+        db.wait("select status = 'running' from pgrab.task where id = %s", db.add(kind="work", args={"seconds": 60}))
+        for _ in range(2):
+            assert db.wait_run(db.add(kind="work", args={"seconds": 0}), timeout=10).outcome == "succeeded"
+    db.query("select pgrab.cancel(id) from pgrab.task where kind = 'work'")
+    db.wait("select not exists (select from pgrab.task where kind = 'work')")
+
+
 def test_what_one_task_printed_is_not_quoted_in_the_error_of_another(db, nodes, handlers):
     handlers.start(nodes, """
 @task("print")

@@ -237,8 +237,8 @@ def test_forms_of_the_page_do_what_the_role_may(house):
     visitor.post("/limits", {"key": f"{WORDS['bob']}-limit", "max_running": "9", "action": "set"}, status=403)
     visitor.post("/limits", {"key": f"{WORDS['bob']}-limit", "action": "delete"}, status=404)
     visitor.post("/blackouts", {"name": f"{WORDS['bob']}-blackout", "action": "end"}, status=404)
-    for path in ("/all", "/nodes/n1"):
-        visitor.post(path, {"action": "pause"}, status=403)
+    for path, action in (("/all", "pause"), ("/all", "resume"), ("/nodes/n1", "drain"), ("/nodes/n1", "undrain")):
+        visitor.post(path, {"action": action}, status=403)
     assert everything_of_bob(house) == before
     made = visitor.post("/new", {"kind": "noop", "name": f"{WORDS['alice']}-made", "run_at": "2040-01-01"})
     task = int(made.headers["Location"].rpartition("/")[2])
