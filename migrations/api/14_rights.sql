@@ -5,9 +5,10 @@
 -- tables, and none here.
 create or replace function pgrab_internal.is_member(p_role text, p_of text) returns boolean
 language sql stable
-return coalesce(pg_catalog.pg_has_role(
-  pg_catalog.to_regrole(pg_catalog.quote_ident(p_role))::oid,
-  pg_catalog.to_regrole(pg_catalog.quote_ident(p_of))::oid, 'USAGE'), false);
+return case when greatest(octet_length(p_role), octet_length(p_of)) < 64 -- a longer one would be cut
+  then coalesce(pg_catalog.pg_has_role(
+    pg_catalog.to_regrole(pg_catalog.quote_ident(p_role))::oid,
+    pg_catalog.to_regrole(pg_catalog.quote_ident(p_of))::oid, 'USAGE'), false) else false end;
 comment on function pgrab_internal.is_member is
   'Has the first role inherited the rights of the second, directly or not? False when there is no such role.';
 

@@ -25,6 +25,12 @@ language sql immutable
 return array(select left(p_key, n) || '*' from generate_series(0, length(p_key)) n);
 comment on function pgrab_internal.limit_patterns is 'All patterns that a key is under.';
 
+create or replace function pgrab_internal.limit_is_batch(p_key text) returns boolean
+language sql immutable
+return p_key ~ '^batch:[0-9]+$';
+comment on function pgrab_internal.limit_is_batch is
+  'Is this the key of a batch (batch_limit())? It is made, and goes, with its batch.';
+
 create or replace function pgrab_internal.limit_of(p_key text) returns setof pgrab_internal.limit
 language sql stable
 begin atomic

@@ -205,7 +205,8 @@ begin
   -- A name says more than a pattern: so one role could take keys from under the pattern of another, whose
   -- tasks would then be refused, or not be limited any more; and a pattern could keep all names from others.
   -- A batch has a key of its own.
-  if tg_op <> 'DELETE' and new.key !~ '^batch:[0-9]+$' and not pgrab_internal.may_operate(new.owner)
+  if tg_op <> 'DELETE' and not pgrab_internal.limit_is_batch(new.key)
+    and not pgrab_internal.may_operate(new.owner)
     and exists (
       select from unnest(pgrab_internal.limit_patterns(new.key)) p
       where p = new.key or exists (select from pgrab.limit x where x.key = p)) then
@@ -227,6 +228,7 @@ end $$;
 comment on function pgrab_internal.limit_changed is
   'Records a change to a limit, and makes the tasks that waited for a deleted one due. With separate roles: '
   'only operators make patterns, and limits of keys that are under one.';
+
 -- A session that has the key of a batch to come in an open transaction would hold up its INSERT.
 create or replace function pgrab_internal.limit_reserve() returns trigger
 language plpgsql as $$
@@ -243,7 +245,7 @@ begin
 end $$;
 comment on function pgrab_internal.limit_reserve is 'Refuses a key that a batch would have.';
 create trigger limit_10_reserve before insert or update of key on pgrab.limit
-  for each row when (new.key ~ '^batch:[0-9]+$') execute function pgrab_internal.limit_reserve();
+  for each row when (pgrab_internal.limit_is_batch(new.key)) execute function pgrab_internal.limit_reserve();
 
 create trigger limit_10_caller after insert or update or delete on pgrab.limit
   for each row when (not pgrab_internal.in_call()) execute function pgrab_tool.note_caller();

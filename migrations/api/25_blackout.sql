@@ -79,8 +79,8 @@ end $$;
 comment on function pgrab_internal.blackout_at is
   'The window that is on at an instant, or the next one: blackout_span(), quickly.';
 
--- Asked once for each role and statement: with a window of each of its hundred for each task, one role could
--- hold up everybody's.
+-- Asked once for each role and statement.  Asked for each window and each task, it would let one role with a
+-- hundred windows hold up everybody's tasks.
 create or replace function pgrab_internal.blackout_setters() returns text[]
 language plpgsql stable as $$
 begin

@@ -115,7 +115,6 @@ end $$;
 comment on function pgrab_internal.batch_join is 'Adds members to a batch, or refuses them.';
 
 -- Members of batches with max_running come under its limit.  What the row says is what the INSERT has made.
--- A limit of that name that somebody made for a batch without it is none of the batch's.
 create or replace function pgrab_internal.batch_bound(p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off as $$
 declare

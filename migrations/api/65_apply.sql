@@ -198,7 +198,7 @@ begin
   select x.key, x.max_running, x.per_second, x.break_after, x.break_for, p_by
   from jsonb_to_recordset(p_file -> 'limits') x(key text, max_running integer, per_second double precision,
     break_after integer, break_for interval)
-  where x.key !~ '^batch:[0-9]+$' -- is made with its batch
+  where not pgrab_internal.limit_is_batch(x.key)
   on conflict (key) do update set max_running = excluded.max_running, per_second = excluded.per_second,
     break_after = excluded.break_after, break_for = excluded.break_for
   where (l.max_running, l.per_second, l.break_after, l.break_for)
@@ -376,7 +376,7 @@ create or replace function pgrab.export(p_source text default null) returns json
 language sql stable
 return jsonb_strip_nulls(jsonb_build_object('source', p_source,
   'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
-    from pgrab.limit l where p_source is null and l.key !~ '^batch:[0-9]+$'),
+    from pgrab.limit l where p_source is null and not pgrab_internal.limit_is_batch(l.key)),
   'quotas', (select jsonb_agg(to_jsonb(q) - '{id,set_by}'::text[] order by q.owner, q.share_key)
     from pgrab.quota q where p_source is null),
   'calendars', (

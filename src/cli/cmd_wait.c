@@ -115,9 +115,9 @@ const struct command cmd_wait = {
     .group = GROUP_DO,
     .usage = "TASK [OPTIONS]",
     .summary = "wait until the current fire of a task is over; exit status 0 if it succeeded",
-    .details = "Retries are part of the fire. For a schedule it is the next fire that ends; for one that is "
-	       "made due\n"
-	       "by hand use pgrab run-now --wait, which misses none.",
+    .details =
+	"Retries are part of the fire. For a schedule it is the next fire that ends; for one that is made\n"
+	"due by hand use pgrab run-now --wait, which misses none.",
     CLI_OPTIONS(keys),
     CLI_OPERANDS(1, 1),
     .exec = run_wait,

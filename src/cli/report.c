@@ -101,7 +101,8 @@ database_name(struct cli *c)
 	return conn == NULL ? "?" : PQdb(conn);
 }
 
-/* Something of ours is missing: is it the whole schema, or is its version wrong?  True: neither. */
+/* Something of ours is missing: is it the whole schema, or is its version wrong?  True: neither.  In a
+ * transaction that has failed nothing can be read, so it ends. */
 static bool
 explain_schema(struct cli *c, struct buf *out)
 {
@@ -109,8 +110,7 @@ explain_schema(struct cli *c, struct buf *out)
 	struct err ignored;
 	const char *what = NULL;
 
-	(void)!db_script(
-	    c->db, "rollback", &ignored); /* in a transaction that has failed nothing can be read */
+	(void)!db_script(c->db, "rollback", &ignored);
 	if (schema_status_read(c->db, &st, &ignored) != RC_OK)
 		return false;
 	if (st.state == SCHEMA_NONE)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fd.h"
 
 #define PATH_BYTES 4096
@@ -138,9 +139,7 @@ remove_old(struct cgroup_base *b)
 			continue;
 		}
 		cgroup_kill_of(b, shim);
-		b->old = realloc(b->old, (b->n_old + 1) * sizeof *b->old);
-		if (b->old == NULL)
-			abort();
+		b->old = xrealloc(b->old, (b->n_old + 1) * sizeof *b->old);
 		b->old[b->n_old++] = shim;
 	}
 	if (dir != NULL)
@@ -206,7 +205,7 @@ cgroup_make(const struct cgroup_base *b, pid_t shim, const struct keeper_limits 
 	group_name(b, shim, out->name, sizeof out->name);
 	errno = ENOTSUP;
 	if (b->fd >= 0)
-		(void)unlinkat(b->fd, out->name, AT_REMOVEDIR); /* one of before has limits of its own */
+		(void)unlinkat(b->fd, out->name, AT_REMOVEDIR); /* an earlier one would keep its limits */
 	if (b->fd < 0 || (mkdirat(b->fd, out->name, 0755) != 0 && errno != EEXIST))
 		return false;
 	out->fd = openat(b->fd, out->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
