@@ -45,6 +45,16 @@ lease_dead_us(int64_t dead_after_us, int64_t life, int64_t now, bool pooled)
 	return dead_after_us + (outlasts ? lease_outlast_us(dead_after_us) : 0);
 }
 
+/* What runs in a node's own process is over so long before others may begin it. */
+#define LEASE_MARGIN_US (INT64_C(500) * 1000)
+
+/* How long after its lease a node may still be ending that. */
+static inline int64_t
+lease_ending_us(int64_t fence_after_us, int64_t dead_after_us)
+{
+	return dead_after_us - fence_after_us - LEASE_MARGIN_US;
+}
+
 static inline void
 lease_drop(struct lease *l)
 {

@@ -1,6 +1,7 @@
 #include "db/dial.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "db/deadline_call.h"
 #include "db/dsn.h"
+#include "db/hosts.h"
 #include "db/life.h"
 
 /* Names of servers are looked up while connecting, for which libpq has no deadline: so all of it
@@ -20,17 +22,11 @@ struct dial {
 	int64_t timeout_us, until_us;
 	bool primary;
 	struct life_target target;
+	struct hosts hosts;
 	/* the result */
 	PGconn *conn;
 	enum rc rc;
 	struct err err;
-};
-
-/* The hosts that a DSN names, as libpq's own lists; "" where nothing is said. */
-struct hosts {
-	char *host, *hostaddr, *port;
-	bool prefer_standby;
-	size_t n;
 };
 
 void
@@ -201,86 +197,71 @@ try_host(struct dial *d, const struct hosts *at, const char *attrs, int64_t unti
 	return rc;
 }
 
-static void
-take_options(struct hosts *h, const PQconninfoOption *options)
+static enum rc
+try_address(struct dial *d, const struct hosts *at, const struct addrinfo *a, const char *attrs,
+    int64_t until_us, struct err *err)
 {
-	for (const PQconninfoOption *o = options; o != NULL && o->keyword != NULL; o++) {
-		char **to = strcmp(o->keyword, "host") == 0       ? &h->host
-			    : strcmp(o->keyword, "hostaddr") == 0 ? &h->hostaddr
-			    : strcmp(o->keyword, "port") == 0     ? &h->port
-								  : NULL;
+	char text[NI_MAXHOST];
+	struct hosts one = {.host = at->host, .hostaddr = text, .port = at->port};
 
-		if (o->val == NULL)
-			continue;
-		if (strcmp(o->keyword, "target_session_attrs") == 0)
-			h->prefer_standby = strcmp(o->val, "prefer-standby") == 0;
-		if (to != NULL) {
-			free(*to);
-			*to = xstrdup(o->val);
-		}
-	}
+	if (getnameinfo(a->ai_addr, a->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST) != 0)
+		return err_set(
+		    err, RC_AGAIN, "could not connect: %s has an address of no known kind", at->host);
+	return try_host(d, &one, attrs, until_us, err);
 }
 
-/* The hosts that libpq will find in the DSN and its environment.  (A service that the DSN
- * names counts as one host.) */
-static struct hosts
-read_hosts(const char *dsn)
-{
-	struct hosts h = {.host = xstrdup(""), .hostaddr = xstrdup(""), .port = xstrdup("")};
-	PQconninfoOption *defaults = PQconndefaults();
-	PQconninfoOption *own = strpbrk(dsn, "=:") != NULL ? PQconninfoParse(dsn, NULL) : NULL;
-	const char *list;
+/* Which host of its list has let somebody in last: only a hint, because there may be several lists. */
+static _Atomic size_t answered;
 
-	take_options(&h, defaults);
-	take_options(&h, own);
-	PQconninfoFree(defaults);
-	PQconninfoFree(own);
-	list = h.hostaddr[0] != '\0' ? h.hostaddr : h.host;
-	for (h.n = 1; (list = strchr(list, ',')) != NULL; list++)
-		h.n++;
-	return h;
+/* Which address of its name has let somebody in last: a hint, as `answered`. */
+static _Atomic size_t answered_address;
+
+static const struct addrinfo *
+nth_address(const struct addrinfo *list, size_t i)
+{
+	for (; i > 0; i--)
+		list = list->ai_next;
+	return list;
 }
 
-static void
-free_hosts(struct hosts *h)
+/* As try_host, but each address of a name gets its share of the time: libpq would wait for a silent one until
+ * nothing is left for the next.  They are of one server: what one of them refuses is refused. */
+static enum rc
+try_name(struct dial *d, const struct hosts *at, const char *attrs, int64_t until_us, struct err *err)
 {
-	free(h->host);
-	free(h->hostaddr);
-	free(h->port);
-}
+	struct addrinfo *list = hosts_addresses(at);
+	AUTO_BUF struct buf all = {0};
+	size_t n = 0, first;
+	enum rc rc = RC_AGAIN;
 
-/* The i-th element of a list; the only element of a list of one serves for every i. */
-static char *
-element(const char *list, size_t i)
-{
-	const char *end;
-
-	if (strchr(list, ',') == NULL)
-		return xstrdup(list);
-	for (; i > 0 && list != NULL; i--) {
-		list = strchr(list, ',');
-		list = list == NULL ? NULL : list + 1;
-	}
 	if (list == NULL)
-		return xstrdup("");
-	end = strchr(list, ',');
-	return xmemdup0(list, end == NULL ? strlen(list) : (size_t)(end - list));
+		return try_host(d, d->hosts.n > 1 ? at : NULL, attrs, until_us, err);
+	for (const struct addrinfo *a = list; a != NULL; a = a->ai_next)
+		n++;
+	first = atomic_load(&answered_address) % n;
+	for (size_t i = 0; rc == RC_AGAIN && i < n; i++) {
+		int64_t now = clock_mono_us(), share_us = (until_us - now) / (int64_t)(n - i);
+		struct err one = {0};
+
+		rc = try_address(d, at, nth_address(list, (first + i) % n), attrs, now + share_us, &one);
+		if (rc == RC_OK)
+			atomic_store(&answered_address, (first + i) % n);
+		buf_addf(&all, "%s%s", i == 0 ? "" : "; ", one.text);
+	}
+	freeaddrinfo(list);
+	return rc == RC_OK ? rc : err_set(err, rc, "%s", buf_str(&all));
 }
 
 static enum rc
 try_nth(struct dial *d, const struct hosts *h, size_t i, const char *attrs, int64_t until_us, struct err *err)
 {
-	struct hosts one = {
-	    .host = element(h->host, i), .hostaddr = element(h->hostaddr, i), .port = element(h->port, i)};
-	enum rc rc = try_host(d, &one, attrs, until_us, err);
+	struct hosts one = hosts_nth(h, i);
+	enum rc rc = try_name(d, &one, attrs, until_us, err);
 
 	err_prefix(err, "host %s", one.host[0] != '\0' ? one.host : one.hostaddr);
-	free_hosts(&one);
+	hosts_fini(&one);
 	return rc;
 }
-
-/* Which host of its list has let somebody in last: only a hint, because there may be several lists. */
-static _Atomic size_t answered;
 
 /* Each host gets its share of the time left, first the one that has answered last, so that a silent one costs
  * only the caller that finds out.  The errors of all are kept: the first alone would not say why none would
@@ -314,12 +295,12 @@ static void
 dial(void *arg)
 {
 	struct dial *d = arg;
-	struct hosts h = read_hosts(d->dsn);
 
-	d->rc = h.n > 1 ? try_all(d, &h) : try_host(d, NULL, NULL, d->until_us, &d->err);
+	d->hosts = hosts_read(d->dsn);
+	d->rc = d->hosts.n > 1 ? try_all(d, &d->hosts) : try_name(d, &d->hosts, NULL, d->until_us, &d->err);
 	if (d->rc != RC_OK)
 		dsn_hide(d->dsn, d->err.text, sizeof d->err.text);
-	free_hosts(&h);
+	hosts_fini(&d->hosts);
 }
 
 static void

@@ -90,10 +90,18 @@ db_within(struct db *db, int64_t within_us)
 	db->within_us = within_us;
 }
 
-static int64_t
-call_until(const struct db *db)
+void
+db_by(struct db *db, int64_t by_us)
 {
-	return clock_mono_us() + (db->within_us > 0 ? db->within_us : db->timeout_us);
+	db->by_us = by_us;
+}
+
+int64_t
+db_call_until(const struct db *db)
+{
+	int64_t until_us = clock_mono_us() + (db->within_us > 0 ? db->within_us : db->timeout_us);
+
+	return db->by_us != 0 && db->by_us < until_us ? db->by_us : until_us;
 }
 
 void
@@ -161,14 +169,17 @@ enum rc
 db_connect(struct db *db, struct err *err)
 {
 	struct life_target target = db->life.target;
+	int64_t timeout_us = db->timeout_us, left_us = db->by_us - clock_mono_us();
 	enum rc rc;
 
 	if (db->conn != NULL && PQstatus(db->conn) == CONNECTION_OK &&
 	    (!db_is_elsewhere(db) || PQtransactionStatus(db->conn) != PQTRANS_IDLE))
 		return RC_OK;
 	db_disconnect(db);
+	if (db->by_us != 0 && left_us < timeout_us)
+		timeout_us = left_us > 0 ? left_us : 0;
 	rc = dial_server(
-	    db->dsn, db->app, db->timeout_us, (db->traits & DB_OF_NODE) != 0, &target, &db->conn, err);
+	    db->dsn, db->app, timeout_us, (db->traits & DB_OF_NODE) != 0, &target, &db->conn, err);
 	if (rc == RC_OK) {
 		int64_t within_us = db->within_us;
 
@@ -335,7 +346,7 @@ db_query(
 	rc = db_connect(db, err);
 	if (rc != RC_OK)
 		return rc;
-	until = call_until(db);
+	until = db_call_until(db);
 	if (db->pooled && (db->traits & DB_PLAIN) == 0 && PQtransactionStatus(db->conn) == PQTRANS_IDLE)
 		return finish(db_query_pooled(db, sql, n_params, params, until, out, err), out);
 	named = (db->traits & DB_KEEPS) != 0 && db->since[0] != '\0'; /* until then it may be a pooler's */
@@ -355,7 +366,7 @@ enum rc
 db_script(struct db *db, const char *sql, struct err *err)
 {
 	enum rc rc = db->conn != NULL ? RC_OK : db_connect(db, err);
-	int64_t until = call_until(db);
+	int64_t until = db_call_until(db);
 
 	if (rc != RC_OK)
 		return rc;

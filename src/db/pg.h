@@ -56,6 +56,8 @@ uint64_t db_server_key(int64_t system, const char *timeline);
 
 /* The deadline of the calls from now on (0: what db_create said); a connection is made in its own time. */
 void db_within(struct db *db, int64_t within_us);
+/* Everything from now on, connecting too, is over by then (on clock_mono_us; 0: no such end). */
+void db_by(struct db *db, int64_t by_us);
 
 /* Is this connection to a pooler?  Then each transaction may run on another server. */
 bool db_pooled(const struct db *db);

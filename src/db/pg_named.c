@@ -66,9 +66,9 @@ db_name(struct db *db, const char *sql, struct err *err)
 	snprintf(e->name, sizeof e->name, "pgrab_%u", ++db->names);
 	if (!PQsendPrepare(db->conn, e->name, sql, 0, NULL))
 		return db_lost(db, err);
-	rc = db_flush(db, clock_mono_us() + db->timeout_us, err);
+	rc = db_flush(db, db_call_until(db), err);
 	if (rc == RC_OK)
-		rc = db_collect(db, clock_mono_us() + db->timeout_us, NULL, err);
+		rc = db_collect(db, db_call_until(db), NULL, err);
 	if (rc != RC_OK)
 		e->name[0] = '\0';
 	return rc;

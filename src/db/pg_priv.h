@@ -20,6 +20,7 @@ struct db {
 	char *zone;                    /* of times in results; NULL: UTC */
 	bool zone_known;               /* by db_zone_now(): a pooler's server is told, too */
 	int64_t timeout_us, within_us; /* of everything; of a call, if it is not 0 */
+	int64_t by_us;                 /* the end of everything, if it is not 0 */
 	unsigned traits;               /* enum db_trait */
 	bool pooled;                   /* the connection is to a pooler, whose servers others use as well */
 	unsigned generation;           /* connections made so far */
@@ -49,6 +50,7 @@ void db_lose(struct db *db);
 bool db_is_elsewhere(const struct db *db); /* to another server than the one that is wanted? */
 CHECKED enum rc db_lost(struct db *db, struct err *err);
 
+int64_t db_call_until(const struct db *db); /* the deadline of a call that begins now */
 CHECKED enum rc db_flush(struct db *db, int64_t until_us, struct err *err);
 /* RC_OK: the server has the request.  until_us: for the request alone. */
 CHECKED enum rc db_cancel(struct db *db, int64_t until_us, struct err *err);

@@ -21,7 +21,7 @@ wait_begin(struct db *db, int stop_fd, int64_t cancel_us)
 {
 	return (struct wait){.db = db,
 	    .stop_fd = stop_fd,
-	    .until_us = stop_fd >= 0 ? CLOCK_NEVER : clock_mono_us() + db->timeout_us,
+	    .until_us = stop_fd >= 0 ? CLOCK_NEVER : db_call_until(db),
 	    .cancel_us = cancel_us};
 }
 

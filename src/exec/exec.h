@@ -34,6 +34,9 @@ struct exec_env {
 	const char *node_name;
 	const _Atomic int64_t *node_id; /* for the history of sql runs */
 	int64_t kill_grace_us;
+	/* A call that no stop ends takes this long at most: a node that is fenced must be done with it before
+	 * others begin the run. */
+	int64_t call_us;
 	const struct bounds_list *bounds;
 	const char *callback_url; /* where receivers of http requests answer later; NULL: nowhere */
 };

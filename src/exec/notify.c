@@ -15,7 +15,6 @@
 #include "db/pg.h"
 #include "exec/result.h"
 
-#define CONNECT_US  (10 * US_PER_S)
 #define PAYLOAD_MAX 7999
 #define CHANNEL_MAX 63
 
@@ -30,7 +29,7 @@ open_notify(const void *internal, char *err, size_t err_size)
 	struct notifier *n = xcalloc(1, sizeof *n);
 
 	n->env = internal;
-	n->db = db_create(n->env->dsn, "pgrab notify", CONNECT_US);
+	n->db = db_create(n->env->dsn, "pgrab notify", n->env->call_us);
 	db_be(n->db, DB_OF_NODE | DB_PATIENT | DB_PLAIN);
 	return n;
 }

@@ -23,8 +23,7 @@
 #include "db/store_task.h"
 #include "exec/result.h"
 
-#define CALL_US (10 * US_PER_S)
-#define SAY_US  (60 * US_PER_S) /* between two complaints of one worker */
+#define SAY_US (60 * US_PER_S) /* between two complaints of one worker */
 
 static void *
 sql_open(const void *internal, char *err, size_t err_size)
@@ -33,7 +32,7 @@ sql_open(const void *internal, char *err, size_t err_size)
 
 	w->env = internal;
 	w->sessions.env = internal;
-	w->db = db_create(w->env->dsn, "pgrab sql-look", CALL_US);
+	w->db = db_create(w->env->dsn, "pgrab sql-look", w->env->call_us);
 	db_be(w->db, DB_OF_NODE | DB_PATIENT);
 	return w;
 }

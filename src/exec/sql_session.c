@@ -11,7 +11,6 @@
 #include "db/sql.h"
 #include "db/store_node.h"
 
-#define CALL_US (10 * US_PER_S)
 #define IDLE_US (60 * US_PER_S)
 
 #define SWOLLEN ((size_t)1024 * 1024) /* a row that leaves this much behind */
@@ -61,7 +60,7 @@ create(const struct exec_env *env, const char *owner, const char *dsn, int64_t i
 	s->own = strcmp(env->role, owner) == 0;
 	s->incarnation = incarnation;
 	snprintf(app, sizeof app, "pgrab sql %" PRId64, incarnation);
-	s->db = db_create(dsn, app, CALL_US);
+	s->db = db_create(dsn, app, env->call_us);
 	db_be(s->db, DB_OF_NODE | DB_PATIENT | DB_PLAIN);
 	return s;
 }
@@ -258,7 +257,7 @@ enum rc
 sql_session_end_backend(struct sql_session *s, struct err *err)
 {
 	const char *params[] = {s->pid, s->since};
-	AUTO_DB struct db *db = db_create(s->dsn, "pgrab sql-end", CALL_US);
+	AUTO_DB struct db *db = db_create(s->dsn, "pgrab sql-end", s->env->call_us);
 	AUTO_CLEAR PGresult *res = NULL;
 	enum rc rc;
 

@@ -94,6 +94,16 @@ start_keeper(struct node *n, struct err *err)
 	return rc == RC_OK ? keeper_start(&n->keeper, &setup, err) : rc;
 }
 
+/* What is fenced while it waits for the server must be done with that in time. */
+static int64_t
+call_us(const struct settings *set)
+{
+	int64_t most = 10 * US_PER_S; /* as any call */
+	int64_t left = lease_ending_us(set->fence_after_us, set->dead_after_us) - 500 * US_PER_MS;
+
+	return left < most ? left : most;
+}
+
 /* Before anything else: the executors, and the keeper, which runs children and reports our death. */
 static enum rc
 prepare(struct node *n, struct err *err)
@@ -127,7 +137,8 @@ prepare(struct node *n, struct err *err)
 	    .bounds = &n->bounds,
 	    .callback_url = n->set->callback_url,
 	    .superuser_ok = n->set->allow_superuser,
-	    .kill_grace_us = n->set->kill_grace_us};
+	    .kill_grace_us = n->set->kill_grace_us,
+	    .call_us = call_us(n->set)};
 	return rc;
 }
 

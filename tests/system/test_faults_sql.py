@@ -4,7 +4,7 @@ import re
 import pytest
 
 from cluster import stays, wait_until
-from faulty import as_role, role  # noqa: F401 (fixtures)
+from faulty import as_role, proxy, role  # noqa: F401 (fixtures)
 
 FINISH_RUN = "execute on function pgrab_internal.finish_run"
 
@@ -60,6 +60,21 @@ def test_rows_that_come_without_a_pause_stop_no_stop(db, nodes, stop):
     assert outcomes == dict.fromkeys(STREAMS, "timed_out" if stop == "timeout" else "cancelled")
     node.end()
     assert "fence_stuck" not in node.log()
+
+
+def test_a_node_cut_off_with_a_text_under_way_comes_back(db, nodes, proxy):
+    """It asks what became of the backend when the fence comes; no such question may outlast the fence."""
+    node = nodes.start("n1", dsn=proxy.dsn, dead_after="6s")
+    old = node.incarnation()
+    task = db.add(kind="sql", command="select pg_sleep(600)", max_attempts=1)
+    db.wait("select count(*) > 0 from pg_stat_activity where query like '%%pg_sleep(600)%%' and state = 'active' and pid <> pg_backend_pid()")
+    proxy.silent = True
+    proxy.lose(b"pgrab")
+    node.wait_log("event=fenced(.|\n)*event=waiting for=lease", timeout=10)
+    proxy.silent = False
+    wait_until(lambda: node.incarnation() != old, 15, "another incarnation")
+    assert node.running() and "fence_stuck" not in node.log()
+    db.wait("select count(*) > 0 from pgrab.run where task_id = %s and outcome = 'lost'", task)
 
 
 @pytest.mark.parametrize("args", [{}, {"transaction": False}], ids=["transaction", "alone"])

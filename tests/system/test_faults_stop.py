@@ -4,7 +4,7 @@ import time
 import pytest
 
 from cluster import descendants, wait_until
-from faulty import proxy  # noqa: F401 (fixtures)
+from faulty import FrozenThread, proxy  # noqa: F401 (fixtures)
 
 
 def test_term_with_a_silent_database_ends_in_time(db, nodes, probe, proxy):
@@ -76,7 +76,7 @@ def deaf(tmp_path):
 
 def start_deaf(db, nodes, library, **options):
     node = nodes.start("n1", executors=library, allow="noop,deaf", **options)
-    task = db.add(kind="deaf", command="")
+    task = db.add(kind="deaf", command="", backoff="0")
     node.wait_log('text="begun"')  # the row says running before the node has heard that it may begin
     return node, task
 
@@ -87,6 +87,21 @@ def test_a_fenced_node_whose_plug_in_does_not_stop_exits_before_others_begin(db,
     assert node.wait_exit(10) == 1
     assert "event=fence_stuck" in node.log()
     assert not db.runs(task), "nobody has recorded it as lost by then"
+
+
+def test_a_fence_that_is_seen_late_leaves_a_deaf_plug_in_no_more_time(db, nodes, proxy, deaf):
+    times = {"fence_after": "1s", "dead_after": "7s", "kill_grace": "1s", "heartbeat": "300ms"}
+    node, task = start_deaf(db, nodes, deaf, dsn=proxy.dsn, **times)
+    other = nodes.start("n2", allow="deaf", executors=deaf, **times)
+    heartbeat = FrozenThread(node, "heartbeat")
+    proxy.silent = True
+    db.wait("select clock_timestamp() > max(b.heartbeat_at) + '5 s' from pgrab.beat b join pgrab.node n on n.id = b.node_id where n.name = 'n1'")
+    heartbeat.thaw()
+    assert node.wait_exit(10) == 1
+    assert 'text="begun"' not in other.log(), "two at once"
+    other.wait_log('text="begun"')
+    proxy.silent = False
+    other.kill9()
 
 
 def test_a_stop_ends_although_a_plug_in_does_not(db, nodes, deaf):

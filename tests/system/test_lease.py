@@ -1,44 +1,16 @@
 """A run never outlives the lease of its node, whatever the node's heartbeat is stuck in."""
-import ctypes
 import http.server
 import os
 import select
+import socket
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from cluster import wait_until
+from cluster import pgrab_bin, wait_until
+from faulty import FrozenThread
 from proxy import Proxy
-
-PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
-WALL = 0x40000000
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def ptrace(request, tid):
-    if libc.ptrace(ctypes.c_long(request), ctypes.c_long(tid), ctypes.c_long(0), ctypes.c_long(0)) < 0:
-        raise OSError(ctypes.get_errno(), "ptrace")
-
-
-class FrozenThread:
-    """One thread of a node stands still, the others go on: what a name lookup without an end looks like."""
-
-    def __init__(self, node, name):
-        for entry in Path(f"/proc/{node.pid}/task").iterdir():
-            if (entry / "comm").read_text().strip() == name:
-                self.tid = int(entry.name)
-        try:
-            ptrace(PTRACE_SEIZE, self.tid)
-        except PermissionError:
-            pytest.skip("this machine does not let a parent trace its child")
-        ptrace(PTRACE_INTERRUPT, self.tid)
-        os.waitpid(self.tid, WALL)
-
-    def thaw(self):
-        ptrace(PTRACE_DETACH, self.tid)
-
 
 class Server:
     """Notes when each request comes and when its client has gone; answers when told to."""
@@ -204,4 +176,42 @@ def test_a_name_lookup_without_an_end_holds_up_neither_the_fence_nor_a_stop(db, 
     assert node.wait_exit(timeout=15) in (0, 1)
     # Its keeper looks the name up for itself, and tells of the death.
     db.wait("select array_agg(outcome) = '{lost}' from pgrab.run where task_id = %s", task, timeout=20)
+    proxy.close()
+
+
+TWO_ADDRESSES = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <string.h>
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **res)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+	struct addrinfo *second;
+
+	if (name == NULL || strcmp(name, "two.example") != 0)
+		return real(name, service, hints, res);
+	if (real("127.0.0.2", service, hints, res) != 0 || real("127.0.0.1", service, hints, &second) != 0)
+		return EAI_FAIL;
+	(*res)->ai_next = second;
+	return 0;
+}
+"""
+
+
+def test_a_silent_address_does_not_keep_the_next_of_its_name_from_being_tried(db, nodes, tmp_path):
+    source, library = tmp_path / "two.c", tmp_path / "two.so"
+    source.write_text(TWO_ADDRESSES)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    proxy = Proxy(db.dsn)
+    port = proxy.socket.getsockname()[1]
+    with socket.create_server(("127.0.0.2", port)):  # it takes connections and says nothing
+        node = nodes.start(dsn=proxy.dsn.replace("127.0.0.1", "two.example"), env={"LD_PRELOAD": library})
+        assert db.wait_run(db.add(kind="noop")).outcome == "succeeded"
+        wrong = proxy.dsn.replace("127.0.0.1", "two.example").replace(f"dbname={db.name}", "dbname=nowhere")
+        refused = subprocess.run([pgrab_bin(), "nodes", "--dsn", wrong], env={**os.environ, "LD_PRELOAD": library},
+                                 stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        assert 'database "nowhere" does not exist' in refused.stderr
+    node.term()
+    assert node.wait_exit() == 0
     proxy.close()

@@ -140,9 +140,12 @@ workers_turn(void)
 		bool stopped = atomic_load(&r->stop.why) != PGRAB_STOP_NONE ||
 			       !node_may_act(&p.n, r->incarnation, clock_boot_us());
 
-		/* Whoever is told to stop does so, but not at once. */
+		/* What is told to stop does so, but not at once. */
 		int64_t stop_us = atomic_load(&r->stop.at_us);
-		bool late = stop_us != 0 && clock_mono_us() > stop_us + 3500 * US_PER_MS;
+		bool fenced = atomic_load(&r->stop.why) == PGRAB_STOP_FENCED;
+		int64_t over = p.n.boss->lease_over_us + 3500 * US_PER_MS;
+		bool late = (stop_us != 0 && clock_mono_us() > stop_us + 3500 * US_PER_MS) ||
+			    (fenced && clock_boot_us() > over);
 
 		if (!late && random_below(stopped ? 40 : 6) > 0)
 			continue;
@@ -171,6 +174,8 @@ everybody(void *ctx)
 				parts_recover(&p);
 		}
 	}
+	if (atomic_load(&p.n.incarnation) == 0)
+		workers_turn();
 	parts_boss(&p); /* so that whoever waits for it gets an answer */
 }
 

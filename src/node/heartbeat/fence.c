@@ -9,8 +9,20 @@
 #include "node/heartbeat/private.h"
 #include "node/recover/recover.h"
 
-/* What runs in this process is over at least this long before others may begin it. */
-#define STAND_STILL_US (500 * US_PER_MS)
+/* When what runs in this process must have ended, on clock_boot_us: that counts from the end of the lease,
+ * however late we see it.  What hears of it only now gets a moment; and all its time after a freeze so long
+ * that others have begun, because a process that exits helps nobody then. */
+static int64_t
+must_end(const struct heartbeat *h)
+{
+	int64_t now = clock_boot_us(), over = lease_until(&h->node->lease);
+	int64_t ending = lease_ending_us(h->node->set->fence_after_us, h->node->set->dead_after_us);
+	int64_t until = (over < now ? over : now) + ending;
+
+	if (until <= now)
+		return now + ending;
+	return until < now + LEASE_MARGIN_US ? now + LEASE_MARGIN_US : until;
+}
 
 static void
 stop_acting(struct heartbeat *h, const char *why)
@@ -33,15 +45,12 @@ stop_acting(struct heartbeat *h, const char *why)
  * this process (a plug-in) cannot be ended by force: others will begin it when dead_after is over, so this
  * process exits before that. */
 static void
-await_ends(struct heartbeat *h)
+await_ends(struct heartbeat *h, int64_t until_boot_us)
 {
-	const struct settings *set = h->node->set;
-	int64_t until = clock_mono_us() + set->dead_after_us - set->fence_after_us - STAND_STILL_US;
-
 	/* Each wait is short, so that a stop is seen. */
 	while (
 	    !gate_stopped(&h->gate) && !boss_wait_still(h->node->boss, clock_mono_us() + 200 * US_PER_MS)) {
-		if (clock_mono_us() < until)
+		if (clock_boot_us() < until_boot_us)
 			continue;
 		log_error("fence_stuck", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&h->node->in_hand),
 		    "a run does not end although the node may not act any more; the process exits, to be "
@@ -91,11 +100,12 @@ void
 heartbeat_fence(struct heartbeat *h, int64_t old, const char *why)
 {
 	struct err err = {0};
+	int64_t must_end_us = must_end(h);
 	bool offered = false;
 
 	ASSERT_MINE(&h->only);
 	stop_acting(h, why);
-	await_ends(h);
+	await_ends(h, must_end_us);
 	backoff_reset(&h->backoff);
 	while (!gate_stopped(&h->gate)) {
 		enum rc rc = come_back(h, old, &offered, &err);

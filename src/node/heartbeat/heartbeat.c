@@ -145,8 +145,15 @@ heartbeat_want_others(struct heartbeat *h, int64_t at_us)
 		h->next_us = at_us;
 }
 
+/* A beat is of no use after the lease, and the end of that must not be seen late. */
+static void
+end_with_lease(struct heartbeat *h)
+{
+	db_by(h->db, clock_mono_us() + lease_until(&h->node->lease) - clock_boot_us());
+}
+
 static enum rc
-beat(struct heartbeat *h, struct err *err)
+beat_now(struct heartbeat *h, struct err *err)
 {
 	struct node_beat b;
 	struct node_wishes wishes;
@@ -159,6 +166,7 @@ beat(struct heartbeat *h, struct err *err)
 	heartbeat_fitness(h);
 	b = heartbeat_figures(h);
 	heartbeat_cut(h, &b);
+	end_with_lease(h);
 	h->idle = b.gauge[GAUGE_IN_HAND] == 0;
 	asked = clock_mono_us();
 	if (!b.bell)
@@ -180,6 +188,19 @@ beat(struct heartbeat *h, struct err *err)
 	} else {
 		heartbeat_give_back(h, &b);
 	}
+	return rc;
+}
+
+static enum rc
+beat(struct heartbeat *h, struct err *err)
+{
+	enum rc rc;
+
+	if (!lease_holds(&h->node->lease, clock_boot_us()))
+		return err_set(err, RC_AGAIN, "the lease is over");
+	end_with_lease(h);
+	rc = beat_now(h, err);
+	db_by(h->db, 0);
 	return rc;
 }
 
