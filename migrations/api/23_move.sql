@@ -215,6 +215,16 @@ begin
 end $$;
 comment on function pgrab_internal.no_move is 'Refuses a move that is not in the table.';
 
+-- As src/db/fault.c says.  A day of the history that is missing is no fault of a row.
+create or replace function pgrab_internal.row_fault(p_sqlstate text, p_message text) returns boolean
+language sql immutable
+return left(p_sqlstate, 2) in ('22', '23', '2F', '38', '39', '44', '54', 'P0')
+  and p_message not like 'no partition of relation%'
+  and p_message not like '%violates partition constraint%';
+comment on function pgrab_internal.row_fault is
+  'Is an error about one of the rows of a statement (say, raised by a trigger of the user''s) and not about '
+  'the server? Then the others are tried without it.';
+
 create or replace function pgrab_internal.jitter_of(p_id bigint, p_jitter interval) returns interval
 language sql immutable strict parallel safe
 return p_jitter * ((hashint8extended(p_id, 1) & 1048575) / 1048576.0);
@@ -475,6 +485,28 @@ end $$;
 comment on function pgrab_internal.move is
   'Makes moves: the one door to what a task is about to do. The caller has locked the rows; those that have '
   'another version by now are left alone. Returns the moves that were made.';
+
+create or replace function pgrab_internal.move_each(p_moves pgrab_internal.move[]) returns bigint
+language plpgsql as $$
+declare
+  v_made bigint := 0;
+  m pgrab_internal.move;
+begin
+  foreach m in array p_moves loop
+    begin
+      v_made := v_made + cardinality(pgrab_internal.move(array[m]));
+    exception when others then
+      if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+        raise;
+      end if;
+      raise warning 'task %: % is refused: %', m.id, m.event, sqlerrm;
+    end;
+  end loop;
+  return v_made;
+end $$;
+comment on function pgrab_internal.move_each is
+  'move(), one by one, because together they were refused; what is refused by itself, too, is left out. '
+  'Returns how many were made.';
 
 create or replace function pgrab_internal.move_one(t pgrab_internal.task, m pgrab_internal.move)
 returns pgrab_internal.task

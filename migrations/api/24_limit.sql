@@ -182,15 +182,38 @@ $$;
 comment on function pgrab_internal.limit_room is
   'How many in line can get a place, when the first of them may start, and how far apart.';
 
-create or replace function pgrab_internal.wake(p_ids bigint[], p_due timestamptz[] default '{}') returns void
+-- p_due: the times of as many as may go; '{}': all, now.  p_each: one by one, because together they were
+-- refused (by a trigger of the user's).  What is refused keeps its turn, and a later one goes instead.
+create or replace function pgrab_internal.wake(
+  p_ids bigint[], p_due timestamptz[] default '{}', p_each boolean default false) returns bigint[]
 language plpgsql as $$
+declare
+  v_went bigint[] := '{}';
+  v_id bigint;
 begin
-  perform pgrab_internal.move(array_agg(pgrab_internal.move_to(
-    t.id, t.version, 'wake', p_due_at => coalesce(w.due_at, clock_timestamp()))))
-  from unnest(p_ids, p_due) w(id, due_at) join pgrab.task t on t.id = any (array[w.id]);
+  if not p_each then
+    perform pgrab_internal.move(array_agg(pgrab_internal.move_to(
+      t.id, t.version, 'wake', p_due_at => coalesce(w.due_at, clock_timestamp()))))
+    from unnest(p_ids, p_due) w(id, due_at) join pgrab.task t on t.id = any (array[w.id]);
+    return p_ids;
+  end if;
+  foreach v_id in array p_ids loop
+    exit when p_due <> '{}' and cardinality(v_went) = cardinality(p_due);
+    begin
+      v_went := v_went || pgrab_internal.wake(array[v_id],
+        array_remove(array[p_due[cardinality(v_went) + 1]], null));
+    exception when others then
+      if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+        raise;
+      end if;
+      raise warning 'task % waits in line and cannot be made due: %', v_id, sqlerrm;
+    end;
+  end loop;
+  return v_went;
 end $$;
 comment on function pgrab_internal.wake is
-  'Makes tasks due that waited in line, now or at these times. The caller has locked them.';
+  'Makes tasks due that waited in line, now or at these times. The caller has locked them. Returns those '
+  'that went.';
 
 -- A limit that was deleted and made again by somebody else is not for the tasks that named it before.
 -- The rule of is_for(), asked of the limit's owner once.
@@ -208,11 +231,14 @@ end $$;
 comment on function pgrab_internal.limit_strangers is
   'Those of these tasks that name a limit which is not for them, as limit_check() would say.';
 
-create or replace function pgrab_internal.limit_wake(l pgrab_internal.limit, u pgrab_internal.limit_use)
+-- p_each: one of them is refused, by a trigger of the user's.  A hundred of such are got over.
+create or replace function pgrab_internal.limit_wake(
+  l pgrab_internal.limit, u pgrab_internal.limit_use, p_each boolean default false)
 returns pgrab_internal.limit_use
 language plpgsql as $$
 declare
   r constant record := pgrab_internal.limit_room(l, u);
+  c_most constant bigint := r.room + case when p_each then 100 else 0 end;
   v_ids bigint[];
   v_free bigint[];
   v_times timestamptz[];
@@ -221,33 +247,36 @@ begin
   if r.room = 0 then
     return u;
   end if;
-  v_ids := pgrab_internal.limit_first(l.key, r.room);
+  v_ids := pgrab_internal.limit_first(l.key, c_most);
   v_free := pgrab_internal.limit_strangers(l, v_ids);
   if v_free <> '{}' then
     -- They went into line before the limit, or they themselves, got another owner: a thousand are let go at
     -- once, so that those for whom the limit is do not wait behind them.
     perform pgrab_internal.wake(
-      pgrab_internal.limit_strangers(l, pgrab_internal.limit_first(l.key, 1000)));
-    v_ids := pgrab_internal.limit_first(l.key, r.room);
+      pgrab_internal.limit_strangers(l, pgrab_internal.limit_first(l.key, 1000)), '{}', p_each);
+    v_ids := pgrab_internal.limit_first(l.key, c_most);
     v_free := pgrab_internal.limit_strangers(l, v_ids);
     v_ids := array(select i.id from unnest(v_ids) with ordinality i(id, n)
       where i.id <> all (v_free) order by i.n);
   end if;
   v_times := array(
     select case when l.per_second is null then r.first else r.first + (i.n - 1) * r.step end
-    from generate_series(1, cardinality(v_ids)) i(n) order by i.n);
+    from generate_series(1, least(r.room, cardinality(v_ids))) i(n) order by i.n);
+  if v_ids <> '{}' then
+    v_ids := pgrab_internal.wake(v_ids, v_times, p_each);
+  end if;
   with kept as (
     insert into pgrab.limit_place (task_id, key, at, started)
     select w.id, l.key, w.at, false from unnest(v_ids, v_times) w(id, at)
+    where w.id is not null
     on conflict (task_id, key) do update
       set at = excluded.at, version = null, incarnation = null, started = false, over = false
     returning xmax = 0 as new)
   select count(*) into v_new from kept k where k.new;
   if v_ids <> '{}' then
-    perform pgrab_internal.wake(v_ids, v_times);
     u.taken := u.taken + v_new;
     if l.per_second is not null then
-      u.planned_at := v_times[cardinality(v_times)];
+      u.planned_at := v_times[cardinality(v_ids)];
     end if;
   end if;
   u.waits := cardinality(v_ids) = r.room or pgrab_internal.limit_line(l.key);
@@ -256,6 +285,20 @@ end $$;
 comment on function pgrab_internal.limit_wake is
   'Makes tasks due that waited in line and have a place now. The caller holds the lock, and writes down the '
   'result.';
+
+-- At a start, which does not depend on it: limit_tick() gets over what is refused.
+create or replace function pgrab_internal.limit_wake_if(l pgrab_internal.limit, u pgrab_internal.limit_use)
+returns pgrab_internal.limit_use
+language plpgsql as $$
+begin
+  return pgrab_internal.limit_wake(l, u);
+exception when others then
+  if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+    raise;
+  end if;
+  return u;
+end $$;
+comment on function pgrab_internal.limit_wake_if is 'limit_wake(), unless a task in line is refused.';
 
 -- ----------------------------------------------------------------------------------------------- the start
 
@@ -450,7 +493,7 @@ begin
     perform pgrab_internal.limit_queue(l, v_refused);
   end if;
   if u.waits then
-    u := pgrab_internal.limit_wake(l, u);
+    u := pgrab_internal.limit_wake_if(l, u);
   end if;
   perform pgrab_internal.limit_note(o, u);
   return array(
@@ -551,6 +594,42 @@ comment on function pgrab_internal.limit_told is
   'Counts the failures in a row of a limit with break_after, and lets nothing start once it is broken. '
   'Those who are to be told that it has broken, or is mended, are.';
 
+create or replace function pgrab_internal.limit_give_key(
+  p_key text, p_ids bigint[], p_versions bigint[], p_incarnations bigint[], p_outcomes text[])
+returns bigint
+language plpgsql as $$
+declare
+  o constant pgrab_internal.limit_use := pgrab_internal.limit_lock(p_key);
+  u pgrab_internal.limit_use := o;
+  l pgrab_internal.limit;
+  v_failed boolean[];
+  v_freed bigint;
+begin
+  with gone as (
+    delete from pgrab.limit_place p
+    using unnest(p_ids, p_versions, p_incarnations, p_outcomes) with ordinality
+      f(id, version, incarnation, outcome, n)
+    where p.task_id = any (array[f.id]) and p.version = f.version
+      and case when p.key = p_key and p.incarnation = f.incarnation then true end
+    returning pgrab_internal.run_failed(f.outcome) as failed, f.n)
+  select array_agg(g.failed order by g.n) into v_failed from gone g;
+  v_freed := coalesce(cardinality(v_failed), 0);
+  if o.key is not null then
+    l := pgrab_internal.limit_get(p_key);
+    u.taken := greatest(0, u.taken - v_freed);
+    if num_nonnulls(l.break_after, nullif(u.failures, 0)) > 0 then
+      u := pgrab_internal.limit_told(l, u, v_failed);
+    end if;
+    if u.waits and l.key is not null then
+      u := pgrab_internal.limit_wake(l, u);
+    end if;
+    perform pgrab_internal.limit_note(o, u);
+  end if;
+  return v_freed;
+end $$;
+comment on function pgrab_internal.limit_give_key is
+  'Frees the places of runs that have ended under one key, for the next in line. Returns how many.';
+
 -- Places are found by the fence of the run: what became of its task does not matter.  The place of a run that
 -- ends too late was freed when it was recovered, and another run's place has another fence.
 create or replace function pgrab_internal.limit_give_back(
@@ -558,11 +637,7 @@ create or replace function pgrab_internal.limit_give_back(
 returns bigint
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  l pgrab_internal.limit;
-  o pgrab_internal.limit_use;
-  u pgrab_internal.limit_use;
   v_key text;
-  v_failed boolean[];
   v_freed bigint := 0;
 begin
   for v_key in
@@ -572,36 +647,20 @@ begin
     group by p.key order by p.key not like 'quota:%', p.key
   loop
     begin
-      o := pgrab_internal.limit_lock(v_key);
-    exception when lock_not_available then
-      -- The place is marked as free, and limit_tick() lets the next task go.
+      v_freed := v_freed + pgrab_internal.limit_give_key(
+        v_key, p_ids, p_versions, p_incarnations, p_outcomes);
+    exception when others then
+      -- Somebody has locked the key, or a task in line is refused.  The end of these runs does not wait for
+      -- that: their places are marked as free, and limit_tick() lets the next task go.
+      if sqlstate <> '55P03' and not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+        raise;
+      end if;
       update pgrab.limit_place p
       set over = true, failed = pgrab_internal.run_failed(f.outcome), at = clock_timestamp()
       from unnest(p_ids, p_versions, p_incarnations, p_outcomes) f(id, version, incarnation, outcome)
       where p.task_id = any (array[f.id]) and p.version = f.version
         and case when p.key = v_key and p.incarnation = f.incarnation then true end;
-      continue;
     end;
-    with gone as (
-      delete from pgrab.limit_place p
-      using unnest(p_ids, p_versions, p_incarnations, p_outcomes) with ordinality
-        f(id, version, incarnation, outcome, n)
-      where p.task_id = any (array[f.id]) and p.version = f.version
-        and case when p.key = v_key and p.incarnation = f.incarnation then true end
-      returning pgrab_internal.run_failed(f.outcome) as failed, f.n)
-    select array_agg(g.failed order by g.n) into v_failed from gone g;
-    v_freed := v_freed + coalesce(cardinality(v_failed), 0);
-    continue when o.key is null;
-    l := pgrab_internal.limit_get(v_key);
-    u := o;
-    u.taken := greatest(0, u.taken - coalesce(cardinality(v_failed), 0));
-    if num_nonnulls(l.break_after, nullif(u.failures, 0)) > 0 then
-      u := pgrab_internal.limit_told(l, u, v_failed);
-    end if;
-    if u.waits and l.key is not null then
-      u := pgrab_internal.limit_wake(l, u);
-    end if;
-    perform pgrab_internal.limit_note(o, u);
   end loop;
   return v_freed;
 end $$;

@@ -35,7 +35,7 @@ language sql as $$
 $$;
 comment on function pgrab_internal.limit_let_go is 'Makes due all tasks that wait in line for a limit.';
 
-create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
+create or replace function pgrab_internal.limit_tick_now(p_key text, p_each boolean) returns void
 language plpgsql as $$
 declare
   l constant pgrab_internal.limit := pgrab_internal.limit_get(p_key);
@@ -46,14 +46,27 @@ begin
   if o.key is null then
     return;
   elsif l.key is null then
-    perform pgrab_internal.wake(pgrab_internal.limit_first(p_key, 1000));
+    perform pgrab_internal.wake(pgrab_internal.limit_first(p_key, 1000), '{}', p_each);
     u.waits := pgrab_internal.limit_line(p_key);
   else
     v_failed := pgrab_internal.limit_reap(p_key);
     u.taken := greatest(0, u.taken - cardinality(v_failed));
-    u := pgrab_internal.limit_wake(l, pgrab_internal.limit_told(l, u, v_failed));
+    u := pgrab_internal.limit_wake(l, pgrab_internal.limit_told(l, u, v_failed), p_each);
   end if;
   perform pgrab_internal.limit_note(o, u);
+end $$;
+comment on function pgrab_internal.limit_tick_now is
+  'Makes due the tasks that wait in line for a key and may start; each by itself, if asked.';
+
+create or replace function pgrab_internal.limit_tick_key(p_key text) returns void
+language plpgsql as $$
+begin
+  perform pgrab_internal.limit_tick_now(p_key, false);
+exception when others then
+  if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+    raise;
+  end if;
+  perform pgrab_internal.limit_tick_now(p_key, true);
 end $$;
 comment on function pgrab_internal.limit_tick_key is
   'Makes due the tasks that wait in line for a key and may start.';

@@ -280,21 +280,31 @@ comment on function pgrab_internal.quota_edited is
 
 -- All go where no bound is left, or nothing is to be held any more.  (A share_key that refuses INSERTs holds
 -- what the quota of its owner lets go.)
-create or replace function pgrab_internal.quota_release(p_key text) returns bigint
+create or replace function pgrab_internal.quota_release_now(p_key text, p_each boolean) returns bigint
 language plpgsql as $$
 declare
   k constant record := pgrab_internal.quota_of_key(p_key);
   q constant pgrab_internal.quota := pgrab_internal.quota_get(p_key);
   c_over constant bigint := case when q.when_full = 'hold' or k.share_key is not null
     then pgrab_internal.quota_over(q, k.owner, k.share_key, 0) end;
+  v_room bigint;
+  v_times timestamptz[];
   v_ids bigint[];
 begin
-  v_ids := pgrab_internal.limit_first(p_key, least(500, greatest(0, - coalesce(c_over, -500))));
+  v_room := least(500, greatest(0, - coalesce(c_over, -500)));
+  v_ids := pgrab_internal.limit_first(p_key, v_room + case when p_each then 100 else 0 end);
   if v_ids <> '{}' then
-    perform pgrab_internal.wake(v_ids, array(
+    v_times := array(
       select greatest(clock_timestamp(), t.fire_at + pgrab_internal.jitter_of(t.id, t.jitter))
       from unnest(v_ids) with ordinality i(id, n) join pgrab.task t on t.id = any (array[i.id])
-      order by i.n));
+      order by i.n);
+    if p_each then
+      v_ids := array(
+        select w from unnest(v_ids, v_times) i(id, due_at) cross join lateral unnest(
+          pgrab_internal.wake(array[i.id], array[i.due_at], true)) w limit v_room);
+    else
+      perform pgrab_internal.wake(v_ids, v_times);
+    end if;
     -- what the quota of its owner lets go may have to wait for that of its share_key
     perform pgrab_internal.quota_admit(q2, k.owner, s.share_key, s.ids, true)
     from (
@@ -307,8 +317,22 @@ begin
   end if;
   return cardinality(v_ids);
 end $$;
+comment on function pgrab_internal.quota_release_now is
+  'Lets as many go, of those that a quota holds, as there is room for; each by itself, if asked. Returns how '
+  'many.';
+
+create or replace function pgrab_internal.quota_release(p_key text) returns bigint
+language plpgsql as $$
+begin
+  return pgrab_internal.quota_release_now(p_key, false);
+exception when others then
+  if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+    raise;
+  end if;
+  return pgrab_internal.quota_release_now(p_key, true);
+end $$;
 comment on function pgrab_internal.quota_release is
-  'Lets as many go, of those that a quota holds, as there is room for. Returns how many.';
+  'quota_release_now(); when one is refused, by a trigger of the user''s, without that one.';
 
 -- Serves: waits.sql.  In order, as far as there is time: then the rest comes a second later.
 create or replace function pgrab_internal.quotas_tick(out looked bigint, out next_us bigint)

@@ -96,9 +96,10 @@ declare
 begin
   begin
     return array(select f.task_id from pgrab_internal.finish(b, p_node_id, p_node) f);
-  exception when lock_not_available or data_exception or integrity_constraint_violation
-    or raise_exception then
-    null;
+  exception when others then
+    if sqlstate <> '55P03' and not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+      raise;
+    end if;
   end;
   perform set_config('lock_timeout', '4ms', true);
   for i in 1 .. cardinality(b.ids) loop
@@ -108,19 +109,21 @@ begin
     exception
       when lock_not_available then
         null;
-      when data_exception or integrity_constraint_violation or raise_exception then
-        if sqlerrm like 'no partition of relation%' or sqlerrm like '%violates partition constraint' then
+      when others then
+        if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
           raise;
         end if;
         v_why := sqlerrm;
         begin
           perform pgrab_internal.park(b.ids[i], b.versions[i], b.incarnations[i], 'lost',
             b.errors[i] || ', and that could not be recorded: ' || v_why, p_node, false);
-        exception when data_exception or integrity_constraint_violation or raise_exception
-          or lock_not_available then
-          null; -- the next round tries it again
+          v_done := v_done || b.ids[i];
+        exception when others then -- the next round tries it again
+          if sqlstate <> '55P03' and not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+            raise;
+          end if;
+          raise warning 'the loss of a run of task % cannot be recorded: %', b.ids[i], sqlerrm;
         end;
-        v_done := v_done || b.ids[i];
     end;
   end loop;
   return v_done;
@@ -128,17 +131,26 @@ end $$;
 comment on function pgrab_internal.finish_lost is
   'Finishes runs as lost, one by one when not all can be. Returns those that are done.';
 
--- Claimed and never started: put back as they are, except those that a user has locked.
+-- Claimed and never started: put back as they are, except those that a user has locked, and what is refused
+-- even by itself.
 create or replace function pgrab_internal.release_held(p_incarnation bigint, p_only bigint[] default null)
   returns bigint
-language sql as $$
-  select cardinality(pgrab_internal.move(
-    array_agg(pgrab_internal.move_to(h.id, h.version, 'release') order by h.id)))
-  from pgrab_internal.held(p_incarnation) h cross join lateral (
-    select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
-    for update skip locked) l
-  where h.status = 'claimed' and (p_only is null or h.id = any (p_only))
-$$;
+language plpgsql as $$
+declare
+  c_moves constant pgrab_internal.move[] := array(
+    select pgrab_internal.move_to(h.id, h.version, 'release')
+    from pgrab_internal.held(p_incarnation) h cross join lateral (
+      select from pgrab.task x where x.id = any (array[h.id]) and x.version = h.version
+      for update skip locked) l
+    where h.status = 'claimed' and (p_only is null or h.id = any (p_only)) order by h.id);
+begin
+  return cardinality(pgrab_internal.move(c_moves));
+exception when others then
+  if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+    raise;
+  end if;
+  return pgrab_internal.move_each(c_moves);
+end $$;
 comment on function pgrab_internal.release_held is
   'Puts back what an incarnation has claimed and not started.';
 

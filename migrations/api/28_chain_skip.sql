@@ -167,6 +167,11 @@ begin
   if exists (select from pgrab.skipping) and pgrab_internal.duty_take('chains', '0.5 s') then
     while clock_timestamp() < c_until and pgrab_internal.chain_tick_one() loop end loop;
   end if;
+exception when others then -- the other duties must not wait for it
+  if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+    raise;
+  end if;
+  raise warning 'links could not be skipped: %', sqlerrm;
 end $$;
 comment on function pgrab_internal.chain_tick is
   'Goes on with what the ends of runs have left to be skipped.';

@@ -200,7 +200,10 @@ begin
     exception
       when lock_not_available or deadlock_detected then
         update pgrab.wait w set until = clock_timestamp() + interval '1 s' where w.task_id = v_id;
-      when data_exception or integrity_constraint_violation or raise_exception then
+      when others then
+        if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+          raise;
+        end if;
         raise warning 'the wait of task % could not be ended: %', v_id, sqlerrm;
         update pgrab.wait w set until = clock_timestamp() + interval '1 min' where w.task_id = v_id;
     end;
@@ -229,8 +232,10 @@ begin
   if v_ids <> '{}' then
     begin
       over := pgrab_internal.waits_expire(v_ids, c_now);
-    exception when lock_not_available or deadlock_detected or data_exception
-      or integrity_constraint_violation or raise_exception then
+    exception when others then
+      if sqlstate not in ('55P03', '40P01') and not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+        raise;
+      end if;
       over := pgrab_internal.waits_expire_each(v_ids, c_now);
     end;
   end if;

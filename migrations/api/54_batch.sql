@@ -387,7 +387,10 @@ begin
 exception
   when lock_not_available or deadlock_detected then
     null;
-  when data_exception or integrity_constraint_violation or raise_exception then
+  when others then
+    if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+      raise;
+    end if;
     raise warning 'batch % could not be ended: %', t.id, sqlerrm;
 end $$;
 comment on function pgrab_internal.batch_end is 'Ends a batch of which no member is left.';

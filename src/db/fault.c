@@ -86,3 +86,9 @@ fault_no_partition(enum rc rc, const struct err *err)
 	       (strcmp(err->place, "ExecFindPartition") == 0 ||
 		   strcmp(err->place, "ExecPartitionCheckEmitError") == 0);
 }
+
+bool
+fault_is_of_row(enum rc rc, const struct err *err)
+{
+	return rc == RC_BAD && fault_of(err->sqlstate) == FAULT_ROW && !fault_no_partition(rc, err);
+}

@@ -31,3 +31,6 @@ const char *fault_advice(enum rc rc, const struct err *err);
 
 /* The history has no partition for this moment (anybody's CHECK answers with the same SQLSTATE). */
 bool fault_no_partition(enum rc rc, const struct err *err);
+
+/* One of the rows of the statement is refused: the others are to be tried without it.  SQL: row_fault(). */
+bool fault_is_of_row(enum rc rc, const struct err *err);

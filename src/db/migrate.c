@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +20,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/version.h"
+#include "core/backoff.h"
 #include "db/schema.h"
 #include "db/sql_split.h"
 
-#define LOCK_TRIES         10
+#define LOCK_TRIES         30
+#define LOCK_PAUSE_US      US_PER_S /* and half as long again, at random: others get through */
 #define SERVER_VERSION_MIN 150000
 #define STATEMENTS_MAX     2000 /* in one file */
 
@@ -280,6 +283,8 @@ apply_api(struct migrator *m, bool anew)
 		else
 			rc = migrate_in_time(m->until_us, m->err);
 	}
+	if (rc == RC_OK && new)
+		rc = db_script(m->db, sql_text("migrate_grants"), m->err);
 	return rc == RC_OK && new ? db_script(m->db, sql_text("migrate_upkeep"), m->err) : rc;
 }
 
@@ -313,9 +318,14 @@ apply_all(struct migrator *m, bool there)
 {
 	enum rc rc = m->how == MIGRATE_ROLES ? migrate_roles(m->db, there, m->step, m->ctx, m->err) : RC_OK;
 	enum rc done = rc == RC_OK ? RC_RACE : rc;
+	struct backoff pause;
 
-	for (int i = 0; i < LOCK_TRIES && locked(m, done); i++)
+	backoff_init(&pause, LOCK_PAUSE_US, LOCK_PAUSE_US * 3 / 2, (uint64_t)clock_mono_us());
+	for (int i = 0; i < LOCK_TRIES && locked(m, done); i++) {
+		if (i > 0)
+			poll(NULL, 0, (int)(backoff_next_us(&pause) / US_PER_MS));
 		done = apply_version(m, there);
+	}
 	if (rc != RC_OK || done == RC_OK)
 		return done;
 	if (locked(m, done))

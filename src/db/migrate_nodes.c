@@ -1,5 +1,6 @@
 /* What migrations do to nodes that are up; see schema_migrate. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "db/migrate.h"
@@ -19,6 +20,19 @@ migrate_at_rest(struct db *db, struct err *err)
 	return rc;
 }
 
+/* The server itself ends the transaction of a migrator that stands still: nodes wait for its locks. */
+static enum rc
+let_go_after(struct db *db, int64_t ms, struct err *err)
+{
+	char text[160];
+
+	snprintf(text, sizeof text,
+	    "set local idle_in_transaction_session_timeout = %" PRId64
+	    "; set local statement_timeout = %" PRId64,
+	    ms, ms);
+	return db_script(db, text, err);
+}
+
 enum rc
 migrate_hold_up(struct db *db, int64_t *until_us_out, struct err *err)
 {
@@ -26,9 +40,10 @@ migrate_hold_up(struct db *db, int64_t *until_us_out, struct err *err)
 	enum rc rc = db_query(db, sql_text("migrate_nodes"), 0, NULL, &r, err);
 
 	*until_us_out = CLOCK_NEVER;
-	if (rc == RC_OK && db_int64(r, 0, 0) > 0)
-		*until_us_out = clock_mono_us() + db_int64(r, 0, 1);
-	return rc;
+	if (rc != RC_OK || db_int64(r, 0, 0) == 0)
+		return rc;
+	*until_us_out = clock_mono_us() + db_int64(r, 0, 1);
+	return let_go_after(db, db_int64(r, 0, 1) / US_PER_MS, err);
 }
 
 enum rc

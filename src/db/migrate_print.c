@@ -55,5 +55,7 @@ schema_print(int from, struct buf *out)
 	if (from > 0)
 		buf_addf(out, "\n%s;\n", sql_text("migrate_drop_api"));
 	print_api(out);
+	if (from > 0)
+		buf_addf(out, "\n%s;\n", sql_text("migrate_grants"));
 	buf_addf(out, "\n%s;\n\n%s;\n", sql_text("migrate_upkeep"), sql_text("print_end"));
 }

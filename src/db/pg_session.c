@@ -27,10 +27,10 @@
  */
 const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"}, {"timezone", "UTC"},
     {"datestyle", "ISO"}, {"array_nulls", "on"}, {"lock_timeout", "300ms"}, {"statement_timeout", "0"},
-    {"idle_in_transaction_session_timeout", "60s"}, {"jit", "off"}, {"enable_indexscan", "on"},
-    {"enable_nestloop", "on"}, {"enable_seqscan", "off"}, {"enable_sort", "off"}, {"enable_material", "off"},
-    {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"},
-    {"max_parallel_workers_per_gather", "0"}, {NULL, NULL}};
+    {"idle_in_transaction_session_timeout", "60s"}, {"idle_session_timeout", "0"}, {"jit", "off"},
+    {"enable_indexscan", "on"}, {"enable_nestloop", "on"}, {"enable_seqscan", "off"}, {"enable_sort", "off"},
+    {"enable_material", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"},
+    {"enable_mergejoin", "off"}, {"max_parallel_workers_per_gather", "0"}, {NULL, NULL}};
 
 #define ZONE_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_+-"
 

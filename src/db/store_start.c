@@ -147,7 +147,7 @@ store_start_once(struct db *db, int64_t incarnation, bool async_ok, struct run *
 	const struct holder who = {.incarnation = incarnation, .contended = true};
 
 	if (rc != RC_OK || !*durable_out)
-		return rc;
+		return rc == RC_UNKNOWN ? RC_AGAIN : rc; /* nothing has been started yet */
 	rc = store_start(db, &who, runs, n, why);
 	/* Another server than the one that was asked may have answered. */
 	if (rc == RC_OK && generation != db_generation(db))

@@ -58,3 +58,31 @@ def test_a_row_that_hangs_when_it_is_put_back_keeps_no_other_of_a_dead_node(db, 
     db.wait("select status = 'running' and attempt = 2 from pgrab.task where id = %s", hangs, timeout=60)
     for task in [hangs, *others]:
         db.query("select pgrab.cancel(%s)", task)
+
+
+def refuse(db, when):
+    db.query(f"""create function public.refuse() returns trigger language plpgsql as $$
+        begin if {when} then raise 'hostile row'; end if; return new; end $$""")
+    db.query("create trigger refuse before update on pgrab.task for each row when (old.name = 'hostile') execute function public.refuse()")
+
+
+def test_a_row_whose_only_start_is_refused_is_left_alone_for_a_while(db, nodes):
+    refuse(db, "new.status = 'running'")
+    node = nodes.start("n1", log_level="debug")
+    db.wait_run(db.add(kind="noop"))
+    once = {"kind": "shell", "command": "true", "delivery": "at_most_once"}
+    hostile = db.add(name="hostile", **once)
+    node.wait_log(f"event=refused task={hostile} tries=2 ", timeout=30)
+    assert node.log().count("what=start answer=bad") < 10
+    assert db.wait_run(db.add(**once)).outcome == "succeeded"
+
+
+def test_a_row_that_is_refused_when_it_is_handed_back_keeps_no_other(db, nodes):
+    refuse(db, "new.status = 'scheduled' and old.status = 'claimed'")
+    nodes.start("n1", lookahead="30s")
+    db.query("insert into pgrab.task (kind, name, run_at) select 'noop', case i when 7 then 'hostile' else 'other' end, now() + '25 s' from generate_series(1, 20) i")
+    db.wait("select count(*) = 20 from pgrab.task where status = 'claimed'")
+    db.query("select pgrab.drain('n1')")
+    db.wait("select count(*) = 19 from pgrab.task where status = 'scheduled' and name = 'other'", timeout=5)
+    assert db.one("select status from pgrab.task where name = 'hostile'") == "claimed"
+    db.query("drop trigger refuse on pgrab.task")

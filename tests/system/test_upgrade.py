@@ -1,10 +1,11 @@
 """The schema changes while nodes are at work; a database is dumped and restored elsewhere."""
 import os
 import re
+import signal
 import subprocess
 
 import pytest
-from cluster import ROOT, Db, clean_env, migrate_beside_nodes, run_pgrab, wait_until
+from cluster import ROOT, Db, clean_env, migrate_beside_nodes, pgrab_bin, run_pgrab, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,54 @@ def test_nodes_work_on_while_migrate_replaces_the_functions(db, nodes):
     all_succeeded_once(db, ids)
     assert (one.incarnation(), two.incarnation()) == before, "no node has begun anew"
     assert one.running() and two.running()
+
+
+def test_a_migrator_that_stands_still_holds_up_no_node_for_long(db, nodes):
+    node = nodes.start(fence_after="8s", dead_after="12s", heartbeat="500ms")
+    before = node.incarnation()
+    db.cluster.superuser("""create function public.slowly() returns event_trigger language plpgsql as $$
+        begin if current_setting('application_name') = 'pgrab migrate' then perform pg_sleep(0.05); end if; end $$""", db.name)
+    db.cluster.superuser("create event trigger slowly on ddl_command_start execute function public.slowly()", db.name)
+    migrator = subprocess.Popen([pgrab_bin(), "migrate", "--force", "--dsn", db.dsn], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, env=clean_env())
+    try:
+        db.wait("""select count(*) > 0 from pg_stat_activity a join pg_locks l on l.pid = a.pid
+                   where a.application_name = 'pgrab migrate' and l.mode = 'AccessExclusiveLock' and l.relation = 'pgrab.task'::regclass""")
+        os.kill(migrator.pid, signal.SIGSTOP)
+        assert db.wait_run(db.add(kind="noop"), timeout=8).outcome == "succeeded", "its locks are gone"
+    finally:
+        os.kill(migrator.pid, signal.SIGCONT)
+        db.cluster.superuser("drop event trigger slowly", db.name)
+    assert migrator.wait(60) != 0, migrator.stdout.read()
+    assert node.incarnation() == before and "event=fenced" not in node.log()
+
+
+def test_a_migrate_that_waits_for_a_reader_lets_others_through(db, nodes):
+    nodes.start()
+    with db.connect(autocommit=False) as reader:
+        reader.execute("lock table pgrab.task in access share mode")
+        migrator = subprocess.Popen([pgrab_bin(), "migrate", "--force", "--dsn", db.dsn], stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, text=True, env=clean_env())
+        db.wait("select count(*) > 0 from pg_locks where relation = 'pgrab.task'::regclass and mode = 'AccessExclusiveLock' and not granted")
+        ids = [db.add(kind="noop") for _ in range(5)]
+        wait_until(lambda: db.one("select count(*) from pgrab.run where task_id = any(%s)", ids) == 5, 5, "the runs beside a migrate that waits")
+        assert migrator.poll() is None
+        reader.rollback()
+    assert migrator.wait(60) == 0, migrator.stdout.read()
+
+
+def test_rights_that_were_granted_outlive_a_migrate(db):
+    role = f"{db.name}_Board"
+    db.cluster.superuser(f"""create role "{role}"; grant usage on schema pgrab to "{role}";
+                     grant select on pgrab.history, pgrab.task to "{role}" with grant option;
+                     grant execute on function pgrab.definition_of(bigint, bigint) to "{role}" """, db.name)
+    try:
+        assert run_pgrab("migrate", "--force", "--dsn", db.dsn).returncode == 0
+        assert db.query("""select has_table_privilege(%s, 'pgrab.history', 'select with grant option') and has_table_privilege(%s, 'pgrab.task', 'select')
+                           and has_function_privilege(%s, 'pgrab.definition_of(bigint, bigint)', 'execute'), has_table_privilege(%s, 'pgrab.nodes', 'select')""",
+                        *[f'{role}'] * 4) == [(True, False)]
+    finally:
+        db.cluster.superuser(f'drop owned by "{role}"; drop role "{role}"', db.name)
 
 
 def test_what_a_run_took_is_recorded_after_a_migrate(db, nodes):

@@ -1,7 +1,7 @@
 -- Opens the transaction of one migration.  The lock makes a second migrator wait here until the first has
 -- committed; then it finds the work done.  It is a lock on a table of ours, because any role may hold an
 -- advisory lock; that is used only before the table exists.  From then on we wait only briefly for the locks
--- of readers and writers, because every later session would wait behind us.
+-- of readers and writers, because every later session waits behind us.
 -- Serves: db/migrate.c.
 begin isolation level read committed;
 set local lock_timeout = '120s';
@@ -21,6 +21,6 @@ begin
     lock table pgrab.migration in share row exclusive mode;
   end if;
 end $$;
-set local lock_timeout = '3s';
+set local lock_timeout = '250ms';
 set local search_path = pg_catalog, pg_temp;
 set local client_min_messages = warning

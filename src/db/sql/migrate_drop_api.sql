@@ -1,6 +1,7 @@
 -- Before the api is applied: drops what an earlier one created, so that a function whose parameters or result
 -- have changed can be created again, and removed ones are gone.  Objects that users' objects depend on stay
--- and are replaced in place; that fails, naming the object, only if its columns or result changed.
+-- and are replaced in place; that fails, naming the object, only if its columns or result changed.  What
+-- roles that are not pgrab's have been granted is kept for migrate_grants.sql.
 -- Serves: db/migrate.c, `pgrab sql --from`.
 do $$
 declare
@@ -8,6 +9,18 @@ declare
   v_drop text;
   v_gone boolean;
 begin
+  perform set_config('pgrab.grants', (
+    select coalesce(jsonb_agg(format('grant %s on %s to %I%s', a.privilege_type, o.name,
+      pg_get_userbyid(a.grantee), case when a.is_grantable then ' with grant option' end)), '[]')::text
+    from (
+      select c.relacl as acl, 'table ' || c.oid::regclass as name, c.relowner as owner
+      from pg_class c where c.relnamespace = any (c_schemas) and c.relkind = 'v'
+      union all
+      select p.proacl, 'routine ' || p.oid::regprocedure, p.proowner
+      from pg_proc p where p.pronamespace = any (c_schemas)) o
+      cross join lateral aclexplode(o.acl) a
+    where a.grantee <> 0 and a.grantee <> o.owner and pg_get_userbyid(a.grantee)
+      !~ '^pgrab_(owner|node|submit|operator|read|serve|signal|callback|kind_.*)$'), true);
   for v_drop in
     select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass)
     from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_proc p on p.oid = t.tgfoid

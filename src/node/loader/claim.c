@@ -53,12 +53,6 @@ take_each(struct taking *k, struct sifter *s, const struct candidate *c, size_t 
 	free(k->c);
 }
 
-static bool
-is_refused(enum rc rc, const struct err *err)
-{
-	return rc == RC_BAD && fault_of(err->sqlstate) == FAULT_ROW && !fault_no_partition(rc, err);
-}
-
 /* What is refused whatever is beside it is left alone for a while. */
 static enum sift
 refused(struct loader *l, const struct candidate *c, size_t n, const struct err *err)
@@ -78,7 +72,7 @@ settle(void *ctx, size_t from, size_t n, int64_t within_us)
 
 	if (err_is_silence(rc, k->err))
 		return SIFT_SILENT;
-	if (is_refused(rc, k->err))
+	if (fault_is_of_row(rc, k->err))
 		return refused(k->l, k->c + from, n, k->err);
 	k->rc = rc;
 	k->settled += settled;
@@ -293,14 +287,14 @@ claim(void *ctx, size_t from, size_t n, int64_t within_us)
 	}
 	if (rc == RC_RACE || rc == RC_AGAIN)
 		log_debug("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
-	else if (rc != RC_OK && !is_refused(rc, &err))
+	else if (rc != RC_OK && !fault_is_of_row(rc, &err))
 		log_error("claim", "answer=%s error=\"%s\"", rc_name(rc), err.text);
 	hold_unref(who.hold);
 	if (rc == RC_OK)
 		give_won(k, chain, won, from, n);
 	if (unsure)
 		atomic_fetch_sub(&l->node->unsure, 1);
-	if (is_refused(rc, &err))
+	if (fault_is_of_row(rc, &err))
 		return refused(l, c, n, &err);
 	if (rc != RC_OK && rc != RC_BAD)
 		return SIFT_STOP;

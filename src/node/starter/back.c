@@ -1,6 +1,7 @@
 /* The starter: what is handed back, and whether the database takes starts; see starter.c. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "db/fault.h"
 #include "node/batch.h"
 #include "node/context.h"
 #include "node/starter/private.h"
@@ -50,6 +51,11 @@ starter_release(struct starter *s, int64_t incarnation, struct run **runs, size_
 		if (rc == RC_OK) {
 			log_debug("released", "tasks=%zu back=%lld", n, (long long)released);
 			starter_well(s);
+			return;
+		}
+		if (n > 1 && fault_is_of_row(rc, &err)) { /* of one of them */
+			for (size_t i = 0; i < n; i++)
+				starter_release(s, incarnation, runs + i, 1);
 			return;
 		}
 		if (!starter_again(s, "release", rc, until_us, &err) || !health_may_claim(s->node)) {

@@ -1,4 +1,4 @@
-/* The inside of the starter: starter.c is the thread, back.c what is handed back. */
+/* The inside of the starter: starter.c is the thread, back.c what is handed back, secrets.c what is added. */
 #pragma once
 
 #include <pthread.h>
@@ -34,6 +34,10 @@ bool starter_again(struct starter *s, const char *what, enum rc rc, int64_t unti
 void starter_well(struct starter *s);
 /* While ill: is it over? */
 void starter_probe(struct starter *s);
+
+/* Runs that have been started may need more than their rows.  What cannot be read now is tried elsewhere, or
+ * later. */
+void starter_secrets(struct starter *s, int64_t incarnation, struct run **batch, size_t n);
 
 /* Of one incarnation, sorted by id.  What cannot be handed back here goes with the
  * heartbeat, except what is locked. */

@@ -19,7 +19,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "core/secret.h"
 #include "db/fault.h"
 #include "node/batch.h"
 #include "node/boss/boss.h"
@@ -131,7 +130,7 @@ start_batch(struct starter *s, int64_t incarnation, struct run **batch, size_t n
 				doubt_unfound(batch, n);
 			return silent && !any_started(batch, n) ? SIFT_SILENT : SIFT_ANSWERED;
 		}
-		if (rc == RC_BAD && fault_of(err.sqlstate) == FAULT_ROW) {
+		if (fault_is_of_row(rc, &err)) {
 			for (size_t i = 0; n > 1 && i < n; i++)
 				(void)start_batch(s, incarnation, batch + i, 1, within_us);
 			if (n == 1)
@@ -207,6 +206,13 @@ start_once(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
 			give_up(s, batch, n);
 			return;
 		}
+		if (fault_is_of_row(rc, &err)) {
+			for (size_t i = 0; n > 1 && i < n; i++)
+				start_once(s, incarnation, batch + i, 1);
+			if (n == 1)
+				doubts_refused(&s->node->doubts, batch[0]->id, &err);
+			return;
+		}
 		if (!starter_again(s, "start", rc, until_us, &err))
 			return;
 	}
@@ -238,31 +244,6 @@ start(struct starter *s, int64_t incarnation, size_t n)
 		start_once(s, incarnation, s->batch + plain, n - plain);
 }
 
-/* Runs that have been started may need more than their rows.  What cannot be read now is
- * tried elsewhere, or later. */
-static void
-fetch_secrets(struct starter *s, int64_t incarnation, struct run **batch, size_t n)
-{
-	int64_t until_us = clock_mono_us() + PATIENCE_US;
-	struct err err = {0};
-
-	enum rc rc = RC_LOST;
-
-	while (node_may_act(s->node, incarnation, clock_boot_us())) {
-		rc = s->store->secrets(s->db, batch, n, &err);
-		if (rc == RC_OK)
-			return;
-		if (!starter_again(s, "secrets", rc, until_us, &err))
-			break;
-	}
-	for (size_t i = 0; i < n; i++) {
-		if (!secret_wanted(batch[i]))
-			continue;
-		batch[i]->task.unready = rc != RC_BAD;
-		batch[i]->task.refused = xasprintf("could not read its secrets: %s", err.text);
-	}
-}
-
 static void
 hand_on(struct node *n, struct run *r)
 {
@@ -288,7 +269,7 @@ work(struct starter *s, size_t n)
 		if (s->batch[i]->started)
 			crews_args(s->node, s->batch[i]);
 	}
-	fetch_secrets(s, incarnation, s->batch, n_start);
+	starter_secrets(s, incarnation, s->batch, n_start);
 	for (size_t i = 0; i < n_start; i++) {
 		if (s->batch[i]->started) {
 			s->batch[i]->place.unit = NULL;
