@@ -115,7 +115,15 @@ end;
 comment on function pgrab_internal.last_weekday is
   'The last such time of such a weekday, as in Mon 03:00, in the zone of the session.';
 
--- Without a subquery, so that it is inlined where it is asked for each row.
+create or replace function pgrab_internal.moment_refuse(p_text text) returns timestamptz
+language plpgsql stable as $$
+begin
+  raise exception using errcode = '22008', message = format('%L is no point in time', p_text);
+end $$;
+comment on function pgrab_internal.moment_refuse is 'Refuses a time that is infinite.';
+
+-- Without a subquery, so that it is inlined where it is asked for each row.  What counts from infinity comes
+-- to no end.
 create or replace function pgrab_tool.moment(p_text text) returns timestamptz
 language sql stable
 return case when p_text like '% us' then statement_timestamp() - p_text::interval
@@ -123,10 +131,11 @@ return case when p_text like '% us' then statement_timestamp() - p_text::interva
     then pgrab_internal.last_weekday(p_text)
   when p_text ~ '^\s*\d\d?:\d\d' and p_text::timestamptz > statement_timestamp()
     then p_text::timestamptz - interval '1 day'
+  when not isfinite(p_text::timestamptz) then pgrab_internal.moment_refuse(p_text)
   else p_text::timestamptz end;
 comment on function pgrab_tool.moment is
   'A point in time as a user gives it: a number of microseconds ago (ending in us), or a time; of a time '
-  'without a day, or with only a weekday, the last one.';
+  'without a day, or with only a weekday, the last one. Refuses what is infinite.';
 
 -- A node writes them in UTC.  What only looks like a time stays.
 create or replace function pgrab_tool.times_here(p_text text) returns text

@@ -1,6 +1,6 @@
 -- A task is named by its id, its key or its name, and shown by its name or its key.
 begin;
-select plan(36);
+select plan(38);
 
 insert into pgrab.task (id, key, name, kind, run_at) overriding system value values
   (1, 'nightly', null, 'noop', now() + interval '1 hour'),
@@ -89,6 +89,10 @@ set local timezone = 'Asia/Tokyo';
 select is(extract(dow from pgrab_tool.moment('tue 00:30') at time zone 'Asia/Tokyo'), 2::numeric,
   'in the zone of the session');
 select throws_ok($$select pgrab_tool.moment('Monsoon 25:99')$$, '22008', null, 'not any word');
+select throws_ok($$select pgrab_tool.moment('infinity')$$, '22008', '''infinity'' is no point in time',
+  'what has no end');
+select throws_ok($$select pgrab_tool.moment('-infinity')$$, '22008', '''-infinity'' is no point in time',
+  'or no beginning');
 
 set local timezone = 'Asia/Tokyo';
 select is(pgrab_tool.times_here('n1 is up since 2026-11-26 23:30:02+00; nor any other before '

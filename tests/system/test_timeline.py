@@ -1,6 +1,7 @@
 """What ran when and where: the page Timeline, and its routes of the API."""
 import re
 
+import pytest
 from serving import quote
 from test_serve_page import HOSTILE, Visitor
 
@@ -131,6 +132,22 @@ def test_what_runs_now_is_on_it_and_bad_questions_are_refused(db, nodes, serving
     Visitor(serve).get("/timeline?span=century", 400)
     Visitor(serve).get("/timeline?at=yesteryear", 400)
     serve.api("GET", "/timeline?span=century", status=400)
+
+
+@pytest.mark.parametrize("moment", ["infinity", "-infinity"])
+def test_a_moment_that_is_infinite_is_refused(db, serving, moment):
+    task = db.add(kind="noop", schedule="@daily")
+    past(db, "2026-03-01 03:00Z", 5, "one")
+    serve = serving()
+    for path in ("/timeline?at=", "/api/v1/timeline?at=", "/api/v1/moment?at=", "/history?started_since=", "/api/v1/runs?since=",
+                 "/api/v1/runs?until=", "/api/v1/runs?started_since=", "/api/v1/runs?started_until="):
+        refused = serve.get(path + moment)
+        assert refused.status == 400 and "infinity" in refused.text and "A time is 03:00" in refused.text, (path, refused)
+    serve.api("GET", f"/next?schedule=@daily&after={moment}", status=400)
+    wish = {"from": moment, "until": "infinity", "dry_run": True}
+    assert "there is nothing from" in serve.api("POST", f"/tasks/{task}/backfill", wish, status=400)["detail"]
+    assert db.one("select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pgrab serve' "
+                  "and state = 'active'") == 0
 
 
 def test_numbers_over_time_are_drawn(db, nodes, serving):
