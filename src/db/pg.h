@@ -42,6 +42,8 @@ enum db_trait {
 			   there is a pooler in between; known by their addresses, so these must not change */
 	DB_PLAIN =
 	    8, /* the text of a task runs there: with the settings of the role and the database, not ours */
+	DB_ENDS = 16, /* of somebody who only wants an answer: the server itself ends what takes longer than
+			 db_create said, not only once we are connected again */
 };
 /* From now on it is that, too.  Before the first connect; DB_PATIENT at any time. */
 void db_be(struct db *db, unsigned traits);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "db/sql.h"
 
 /*
@@ -15,7 +16,7 @@
  * for longer than they run (a heartbeat: 16 ms instead of 0.4).  Parallel workers take longer to start:
  * pgrab.failing without a row 10 ms instead of 0.4.  A null in an array is a null, whatever an old
  * application wanted of its database.  Our calls have deadlines of their own: a statement_timeout of the role
- * would end what takes longer, again and again.
+ * would end what takes longer, again and again.  (Where it should end, DB_ENDS, it is our deadline.)
  *
  * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was
  * vacuumed while empty and then filled looks to the planner as if it had one row, and then reading another
@@ -55,6 +56,8 @@ introduce(struct db *db, PGresult **res, struct err *err)
 		add_setting(&sql, s->name, s->value);
 	if ((db->traits & DB_KEEPS) != 0) /* each has one right plan, see above */
 		add_setting(&sql, "plan_cache_mode", "force_generic_plan");
+	if ((db->traits & DB_ENDS) != 0)
+		add_setting(&sql, "statement_timeout", NUMBER(db->timeout_us / US_PER_MS));
 	if (db->server != NULL)
 		buf_adds(&sql,
 		    ", (select m.system_identifier from pg_catalog.pg_control_system() m), case when not "

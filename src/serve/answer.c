@@ -43,6 +43,7 @@ open_db(const struct answerers *p, size_t database, int role)
 	AUTO_FREE char *login = serve_login(p->set, database, role);
 	struct db *db = db_create(login, "pgrab serve", p->set->timeout_us);
 
+	db_be(db, DB_ENDS);
 	return db;
 }
 

@@ -254,6 +254,7 @@ otlp_start(const struct serve_settings *set)
 	gate_init(&o->gate);
 	backoff_init(&o->backoff, EVERY_US, 30 * US_PER_S, (uint64_t)clock_mono_us());
 	o->db = db_create(set->dsn, "pgrab serve otlp", set->timeout_us);
+	db_be(o->db, DB_ENDS);
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	make_handle(o);
 	thread_start(&o->thread, "otlp", run, o);

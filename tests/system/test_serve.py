@@ -10,6 +10,7 @@ import time
 
 import pytest
 from cluster import clean_env, pgrab_bin, wait_until
+from pooler import Pooler
 from proxy import Proxy
 from test_keeper import keeper_of
 
@@ -275,6 +276,19 @@ def test_the_time_of_the_database_is_not_the_clients(db, serving):
     serve = serving(timeout="30s")
     make_slow(db, 11)
     assert serve.api("GET", "/runs?since=1h") == []
+
+
+@pytest.mark.parametrize("through", ["itself", "a pooler"])
+def test_the_server_ends_what_takes_longer_than_timeout(db, serving, tmp_path, through):
+    with contextlib.ExitStack() as stack:
+        pooler = Pooler(db, tmp_path) if through == "a pooler" else None
+        if pooler:
+            stack.callback(pooler.end)
+        serve = serving(dsn=pooler and pooler.dsn, timeout="2s")
+        make_slow(db, 60)
+        assert serve.get("/api/v1/runs?since=1h").status == 503
+        db.wait("select count(*) = 0 from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'", timeout=3)
+        assert serve.get("/api/v1/runs").status == 200
 
 
 def test_slow_clients_hold_up_nobody_and_are_shut(serving):
