@@ -123,7 +123,7 @@ begin atomic
           case when h.what is null then ' (limit ' || w.key || ')' end)
         else format('%s had it for %s', r.node, date_trunc('second', w.held)) end,
       coalesce(case when w.free > w.held then h.what end, b.why)) end,
-    to_char(pgrab_internal.late_middle(row(r.*)::pgrab_internal.run), 'YYYY-MM-DD"T"HH24:MI:SS')
+    to_char(pgrab_internal.late_middle(row(r.*)::pgrab_internal.run), 'YYYY-MM-DD"T"HH24:MI:SSOF')
   from pgrab.run r left join lateral (
     select x.until, x.what from pgrab_internal.late_until(row(r.*)::pgrab_internal.run) x
     where x.until > r.fire_at and x.until <= coalesce(r.started_at, r.claimed_at)
@@ -139,7 +139,7 @@ begin atomic
     and coalesce(r.started_at, r.claimed_at) > r.fire_at + interval '2 s'
   union all
   select string_agg(b.why, ', '),
-    to_char(min(pgrab_internal.late_middle(row(r.*)::pgrab_internal.run)), 'YYYY-MM-DD"T"HH24:MI:SS')
+    to_char(min(pgrab_internal.late_middle(row(r.*)::pgrab_internal.run)), 'YYYY-MM-DD"T"HH24:MI:SSOF')
   from pgrab.run r cross join lateral (
     select n.name from pgrab.node n
     where pgrab_internal.runs(n.kinds, n.owners, n.bounds, r.kind, r.owner) order by n.name limit 5) n

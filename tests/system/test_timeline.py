@@ -1,5 +1,7 @@
 """What ran when and where: the page Timeline, and its routes of the API."""
 import re
+import urllib.parse
+from datetime import datetime, timedelta
 
 import pytest
 from serving import quote
@@ -148,6 +150,42 @@ def test_a_moment_that_is_infinite_is_refused(db, serving, moment):
     assert "there is nothing from" in serve.api("POST", f"/tasks/{task}/backfill", wish, status=400)["detail"]
     assert db.one("select count(*) from pg_stat_activity where datname = current_database() and application_name = 'pgrab serve' "
                   "and state = 'active'") == 0
+
+
+def windows(page):
+    """The links to windows at other moments: Earlier, Later, and so on."""
+    nav = page.elements.index(("nav", {"class": "zoom", "aria-label": "Window"}))
+    return [a["href"] for tag, a in page.elements[nav:] if tag == "a" and a["href"].startswith("/timeline?at=")]
+
+
+def moment_of(link):
+    return urllib.parse.parse_qs(urllib.parse.urlsplit(link).query)["at"][0]
+
+
+def test_links_know_which_of_two_equal_hours_they_mean(db, serving):
+    """In Berlin 02:30 comes twice on that day: at 00:30 and at 01:30 UTC."""
+    serve = serving(timezone="Europe/Berlin")
+    page = Visitor(serve).get("/timeline?span=hour&at=" + quote("2026-10-25T02:30:00Z"))
+    for hour in ("01:30", "00:30"):
+        earlier = windows(page)[0]
+        assert datetime.fromisoformat(moment_of(earlier)) == datetime.fromisoformat(f"2026-10-25T{hour}:00+00:00"), earlier
+        page = Visitor(serve).get(earlier)
+        assert "From 2026-10-25 02:00:00 to " in "".join(page.words)  # what people read is local
+    earlier, later = [datetime.fromisoformat(moment_of(link)) for link in windows(page)[:2]]
+    assert later - earlier == timedelta(hours=2)
+
+
+def test_what_ran_in_the_first_of_two_equal_hours_is_where_its_links_lead(db, serving):
+    task = db.add(kind="noop", name="rare", schedule="@yearly")
+    past(db, "2026-10-25 00:30Z", 10, "rare", waited=20)
+    past(db, "2026-03-01 03:00Z", 10, "rare")
+    db.query("update pgrab.run set task_id = %s", task)
+    serve = serving(timezone="Europe/Berlin")
+    links = {a["href"] for path in (f"/tasks/{task}", "/history") for tag, a in Visitor(serve).get(path).elements
+             if re.match(r"/timeline\?.*at=", a.get("href", ""))}
+    assert len(links) == 3, links
+    for link in links:
+        assert bars(Visitor(serve).get(link), "b-succeeded"), link
 
 
 def test_numbers_over_time_are_drawn(db, nodes, serving):

@@ -9,7 +9,7 @@ select r.attempt, r.outcome, r.node, r.started_at,
     then format('its fire of %s: %s', date_trunc('second', r.fire_at), pgrab_tool.times_here(r.error))
     else r.error end as error,
   null as cursor, r.task_id, r.version, w.why_at,
-  to_char(r.finished_at - least(b.whole / 2, '3 days'), 'YYYY-MM-DD"T"HH24:MI:SS') as middle,
+  to_char(r.finished_at - least(b.whole / 2, '3 days'), 'YYYY-MM-DD"T"HH24:MI:SSOF') as middle,
   case when b.whole < '30 s' then 'minute' when b.whole < '30 min' then 'hour'
     when b.whole < '12 h' then 'day' else 'week' end as span -- a window of the timeline that it is in
 from (

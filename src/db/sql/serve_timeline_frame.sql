@@ -8,10 +8,10 @@ with frame as (
     select m.at, coalesce(m.at + $2::interval / 2, statement_timestamp()) as until
     from (select pgrab_tool.moment($1::text) as at) m) e)
 select to_char(f.since, 'YYYY-MM-DD HH24:MI:SS') as since, to_char(f.until, 'YYYY-MM-DD HH24:MI:SS') as until,
-  to_char(f.until - $2::interval / 2, 'YYYY-MM-DD"T"HH24:MI:SS') as middle,
-  to_char(f.since - $2::interval / 2, 'YYYY-MM-DD"T"HH24:MI:SS') as earlier,
+  to_char(f.until - $2::interval / 2, 'YYYY-MM-DD"T"HH24:MI:SSOF') as middle,
+  to_char(f.since - $2::interval / 2, 'YYYY-MM-DD"T"HH24:MI:SSOF') as earlier,
   case when f.until < statement_timestamp()
-    then to_char(f.until + $2::interval / 2, 'YYYY-MM-DD"T"HH24:MI:SS') end as later,
+    then to_char(f.until + $2::interval / 2, 'YYYY-MM-DD"T"HH24:MI:SSOF') end as later,
   to_char(f.at, 'YYYY-MM-DD HH24:MI:SS') as at,
   to_char(m.mark, case when $3::interval < '1 minute' then 'HH24:MI:SS' else 'HH24:MI' end) as mark,
   (extract(epoch from m.mark - f.since) / extract(epoch from $2::interval))::float8 as x
