@@ -159,12 +159,22 @@ take_runs(struct metrics *m, const PGresult *r)
 	}
 }
 
+/* The kinds that have a name, which they keep.  Returns how many more may get one. */
+static int64_t
+list_kinds(const struct metrics *m, struct pgarray *out)
+{
+	for (size_t i = 0; i < m->n_kinds; i++)
+		pgarray_text(out, m->kind[i].kind);
+	return m->n_kinds < KINDS_MAX ? (int64_t)(KINDS_MAX - m->n_kinds) : 0;
+}
+
 /* Two at once would count twice. */
 static enum rc
 count_runs(struct metrics *m, struct db *db, struct err *err)
 {
 	char since[sizeof m->since];
-	const char *params[] = {since};
+	AUTO_ARRAY struct pgarray kinds = {0};
+	int64_t more;
 	AUTO_CLEAR PGresult *r = NULL;
 	enum rc rc;
 	bool mine;
@@ -173,12 +183,13 @@ count_runs(struct metrics *m, struct db *db, struct err *err)
 	mine = !m->counting;
 	m->counting = true;
 	memcpy(since, m->since, sizeof since);
+	more = list_kinds(m, &kinds);
 	pthread_mutex_unlock(&m->lock);
 	if (!mine)
 		return RC_OK;
-	if (since[0] == '\0')
-		params[0] = NULL;
-	rc = db_query(db, sql_text("serve_metrics_runs"), 1, params, &r, err);
+	const char *params[] = {since[0] == '\0' ? NULL : since, pgarray_str(&kinds), NUMBER(more)};
+
+	rc = db_query(db, sql_text("serve_metrics_runs"), 3, params, &r, err);
 	WITH_LOCK(&m->lock);
 	m->counting = false;
 	if (rc == RC_OK)

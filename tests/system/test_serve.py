@@ -95,6 +95,37 @@ def test_metrics_count_handler_processes(db, nodes, serving, tmp_path):
     assert m['pgrab_node_handlers{node="n1",pool="broken"}'] == 0 and m['pgrab_node_handlers_wanted{node="n1",pool="broken"}'] == 2
 
 
+def run_now(db, kind, times=1):
+    """Just before the end of what the next /metrics counts."""
+    db.query("""insert into pgrab.run (task_id, version, finished_at, started_at, created_at, attempt, outcome, kind, owner)
+      select 1, n, clock_timestamp() - interval '4 s', now() - interval '4 s', '2026-01-01', 1, 'succeeded', %s, current_user
+      from generate_series(1, %s) n""", kind, times)
+
+
+def test_a_kind_keeps_the_name_under_which_it_is_counted(db, serving):
+    """The kinds that have run first have one, however many are known; of more at once those with the most runs."""
+    db.query("insert into pgrab.kind (kind, summary) select 'k' || n, '' from generate_series(10, 59) n union all select 'zebra', ''")
+    serve = serving()
+    serve.get("/metrics")
+
+    def counted(total):
+        found = {re.search('kind="(.*?)"', s)[1]: n for s, n in samples(serve.get("/metrics").text).items()
+                 if s.startswith("pgrab_runs_total") and n > 0}
+        return found if sum(found.values()) == total else None
+
+    run_now(db, "zebra")
+    assert wait_until(lambda: counted(1), 15, "the first run to be counted", step=0.5) == {"zebra": 1}
+    for n in range(10, 60):
+        run_now(db, f"k{n}", times=n)
+    first = wait_until(lambda: counted(1 + sum(range(10, 60))), 15, "these to be counted", step=0.5)
+    assert first == {"zebra": 1, "(others)": sum(range(10, 29)), **{f"k{n}": n for n in range(29, 60)}}
+    run_now(db, "k10", times=500)
+    run_now(db, "k59")
+    run_now(db, "zebra")
+    then = wait_until(lambda: counted(sum(first.values()) + 502), 15, "and these", step=0.5)
+    assert then == {**first, "(others)": first["(others)"] + 500, "k59": 60, "zebra": 2}
+
+
 def test_outcomes_that_cannot_be_written_show_as_a_queue(db, nodes):
     """The history is locked: what has ended waits in the node, whose heartbeats say so."""
     nodes.start("n1", workers=4)
