@@ -14,7 +14,8 @@
 #include "serve/fleet.h"
 #include "serve/route.h"
 
-#define WAITING_MAX 64             /* calls, per thread */
+#define WAITING_MAX 64 /* calls, per thread */
+#define ANSWER_MAX  ((size_t)32 << 20)
 #define AWAY_US     (1 * US_PER_S) /* for this long after a failed connect no other is tried */
 
 struct answerers {
@@ -118,6 +119,22 @@ settle_token(struct call *c, struct db *own)
 	return take_role(c, db_text(r, 0, 0));
 }
 
+/* Nobody reads so much, and few can hold it. */
+static void
+check_length(struct call *c)
+{
+	char detail[100];
+
+	if (c->out.len <= ANSWER_MAX)
+		return;
+	snprintf(detail, sizeof detail, "the answer would be %zu MiB long, and 32 MiB is the most",
+	    (c->out.len >> 20) + 1);
+	free(c->link);
+	free(c->searched);
+	c->link = c->searched = NULL;
+	call_problem(c, 400, detail, "Ask for less: with a smaller limit, or for a shorter time.");
+}
+
 /* A login by token is settled first, on this program's own connection. */
 static void
 answer(struct answerer *w, struct call *c)
@@ -147,6 +164,7 @@ answer(struct answerer *w, struct call *c)
 		c->route->answer(c, db_of(w, c->role));
 	else
 		call_failed(c, rc, &err);
+	check_length(c);
 	if (strcmp(c->route->method, "GET") != 0)
 		cache_clear(c->cache);
 	atomic_store(&w->answerers->round_trip_us, clock_mono_us() - begun);

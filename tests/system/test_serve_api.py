@@ -106,7 +106,7 @@ ERRORS = [
 
 
 def next_of(answer):
-    return answer.headers["Link"].partition(">")[0][1:]
+    return (answer.headers["Link"] or "").partition(">")[0][1:]
 
 
 def test_a_search_for_what_is_rare_says_how_far_it_came(db, serving):
@@ -129,6 +129,48 @@ def test_a_search_for_what_is_rare_says_how_far_it_came(db, serving):
     page = serve.get("/history?node=rare").text
     assert "Searched back to 20" in page and "Search on" in page
     assert "Searched down to task" in serve.get("/tasks?source=rare").text
+
+
+def test_usage_comes_in_pages(db, serving):
+    """However short a bucket is; a bucket may begin or end in the middle of a page, and one of its rows have no name."""
+    db.query("""insert into pgrab.run (task_id, version, finished_at, started_at, created_at, attempt, outcome, kind, owner, name)
+      select n, 1, date_trunc('hour', now()) - n / 3 * interval '1 ms', now() - interval '2 days', '2026-01-01', 1, 'succeeded', 'noop',
+        current_user, ('{~a,"",null}'::text[])[n %% 3 + 1] from generate_series(0, %s) n""", 3002)
+    serve = serving()
+    page = serve.get("/api/v1/usage?by=name&bucket=1ms")
+    rows = json.loads(page.text)
+    assert len(rows) == 1000
+    while path := next_of(page):
+        page = serve.get(path)
+        rows += json.loads(page.text)
+    assert len(rows) == 3003 and all(r["runs"] == 1 for r in rows)
+    assert len({(r["bucket"], r["who"]) for r in rows}) == 3003 and rows == sorted(rows, key=lambda r: r["bucket"])
+    whole = serve.get("/api/v1/usage?by=name&bucket=1ms&limit=10000")
+    assert json.loads(whole.text) == rows and whole.headers["Link"] is None
+    assert serve.get("/api/v1/usage?limit=10001").status == 400
+
+
+def test_a_task_says_what_signals_it_got_and_as_many_payloads_as_fit(db, serving):
+    task = db.add(kind="noop", wait_for="go", wait_timeout="1 h")
+    db.query("""insert into pgrab.signal (task_id, name, payload, role, at)
+      select %s, 's' || n, case when n < 1000 then to_jsonb(repeat('x', 60000)) end, current_user, now() + n * interval '1 ms'
+      from generate_series(1, 1000) n""", task)
+    serve = serving()
+    answer = serve.get(f"/api/v1/tasks/{task}")
+    assert answer.status == 200 and len(answer.text) < 512 * 1024
+    signals = json.loads(answer.text)["signals"]
+    assert [s["name"] for s in signals] == [f"s{n}" for n in range(1, 1001)] and all(s["at"] and s["role"] for s in signals)
+    assert [s["payload_bytes"] for s in signals] == [60002] * 999 + [0]
+    assert [len(s["payload"] or "") if "payload" in s else None for s in signals] == [None] * 997 + [60000, 60000, 0]
+
+
+def test_an_answer_that_is_too_large_is_an_error(db, serving):
+    db.query("""insert into pgrab.run (task_id, version, finished_at, created_at, attempt, outcome, kind, owner, error)
+      select 1, n, now(), '2026-01-01', 1, 'failed', 'noop', current_user, repeat('x', 90000) from generate_series(1, 500) n""")
+    serve = serving()
+    refused = serve.api("GET", "/tasks/1/runs?limit=1000", status=400)
+    assert "32 MiB" in refused["detail"] and "limit" in refused["hint"]
+    assert len(serve.api("GET", "/tasks/1/runs?limit=100")) == 100
 
 
 def test_the_overview_says_what_is_a_bound(db, serving):
