@@ -314,8 +314,12 @@ export async function call(kind, args = {}, context = {}) {
 // Half a character is written as \ud800, which is JSON and means nothing.
 const whole = text => (text.includes('\\ud') ? text.replace(/\\(\\|ud[89a-f]..)/g, (all, what) => (what === '\\' ? all : '\\ufffd')) : text)
 
+// A node reads a text up to its first U+0000.  In a value, which it does not read, that stands for itself.
+const shown = text => (text.includes('\\u0000') ? text.replace(/\\(\\|u0000)/g, (all, what) => (what === '\\' ? all : '\\ufffd')) : text)
+
 function line(message) {
-  const text = whole(JSON.stringify(message)) + '\n'
+  const json = whole(JSON.stringify(message))
+  const text = ('value' in message ? json : shown(json)) + '\n'
   const bytes = text.length * 3 <= LINE_MAX ? 0 : Buffer.byteLength(text)
   if (bytes <= LINE_MAX) return text
   if (message.type === 'result') {

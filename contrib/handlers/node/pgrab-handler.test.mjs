@@ -137,6 +137,27 @@ test('progress and log are messages, and end ends it', async t => {
   assert.equal(await p.ended, 0)
 })
 
+test('what a node would take for the end of a text is replaced', async t => {
+  const p = start(t, `task('f', ({ how }, ctx) => {
+    if (how === 'fail') throw new Fail('a\\0b')
+    if (how === 'throw') throw new Error('a\\0b \\\\u0000')
+    ctx.progress(1, 'a\\0b')
+    ctx.log('a\\0b')
+    return 'a\\0b'
+  })`)
+  await p.hear()
+  for (const [how, error] of [['fail', 'a\ufffdb'], ['throw', 'Error: a\ufffdb \\u0000']]) {
+    p.give(1, 'f', { how })
+    const result = await p.hear()
+    assert.equal(result.error, error)
+    if (how === 'throw') assert.ok(result.detail.includes(error), result.detail)
+  }
+  p.give(2, 'f')
+  assert.equal((await p.hear()).text, 'a\ufffdb')
+  assert.equal((await p.hear()).text, 'a\ufffdb')
+  assert.equal((await p.hear()).value, 'a\0b', 'a value is kept as it is')
+})
+
 test('another version of the protocol is refused in plain words', async t => {
   const p = start(t, "task('f', () => {})", { version: '9' })
   assert.equal(await p.ended, 1)

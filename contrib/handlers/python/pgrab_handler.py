@@ -462,8 +462,14 @@ class _Wire:
 _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
+def _shown(message: dict[str, Any]) -> dict[str, Any]:
+    """A node reads a text up to its first U+0000.  In a value, which it does not read, that stands for itself."""
+    texts = {key: message[key].replace("\0", "\ufffd") for key in ("text", "error", "detail") if message.get(key) is not None}
+    return {**message, **texts}
+
+
 def _line(message: dict[str, Any]) -> bytes:
-    line = _json(message).encode("utf-8", "replace") + b"\n"
+    line = _json(_shown(message)).encode("utf-8", "replace") + b"\n"
     if len(line) <= LINE_MAX:
         return line
     if message["type"] == "result":

@@ -191,6 +191,26 @@ def say(how, ctx):
         self.assertEqual(p.hear()["text"], "?")
         self.assertEqual(p.hear()["error"], "Exception: ?")
 
+    def test_what_a_node_would_take_for_the_end_of_a_text_is_replaced(self):
+        p = self.start("""
+@task("f")
+def f(ctx, how: str = ""):
+    if how == "fail": raise Fail("a\\0b")
+    if how == "raise": raise ValueError("a\\0b \\\\u0000")
+    ctx.progress(1, "a\\0b")
+    ctx.log("a\\0b")
+    return "a\\0b"
+""")
+        p.hear()
+        for how, error in (("fail", "a\ufffdb"), ("raise", "ValueError: a\ufffdb \\u0000")):
+            p.give(1, "f", how=how)
+            result = p.hear()
+            self.assertEqual(result["error"], error)
+            self.assertIn(error if how == "raise" else "", result.get("detail", ""))
+        p.give(2, "f")
+        self.assertEqual([p.hear()["text"], p.hear()["text"]], ["a\ufffdb"] * 2)
+        self.assertEqual(p.hear()["value"], "a\0b", "a value is kept as it is")
+
     def test_a_row_that_cannot_be_read_fails_alone(self):
         p = self.start("@task('f')\ndef f(n: list = []): return 'done'", run="run(2)")
         p.hear()
