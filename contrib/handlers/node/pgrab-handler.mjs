@@ -16,6 +16,7 @@ export const VERSION = '0.1.0'
 const PROTOCOLS = [2, 1] // the best first
 const LINE_MAX = 1024 * 1024
 const STEP_MAX = 64 * 1024
+const DEPTH_MAX = 900 // a node reads 1,000 levels, and ends a process that sends more
 const RETRY_MAX = 365 * 86400 // seconds
 const WAIT_MAX = 3650 * 86400
 
@@ -232,10 +233,36 @@ export class Context {
   }
 }
 
+const tooDeep = what => new Fail(`${what} is nested too deep, and at most ${DEPTH_MAX} levels can be sent: put it in a table`, { retry: 'no' })
+
+function stringify(value, what) {
+  try {
+    return JSON.stringify(value)
+  } catch (error) {
+    throw error instanceof RangeError && /call stack/.test(error.message) ? tooDeep(what) : error
+  }
+}
+
+// The JSON text, if its arrays and objects are nested in at most so many levels.
+function notDeep(text, levels, what) {
+  if (text.length <= 2 * levels) return text // most are
+  let depth = 0
+  let quoted = false
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i]
+    if (quoted && c === '\\') i++
+    else if (c === '"') quoted = !quoted
+    else if (quoted) continue
+    else if ((c === '[' || c === '{') && ++depth > levels) throw tooDeep(what)
+    else if (c === ']' || c === '}') depth--
+  }
+  return text
+}
+
 function stepJson(name, value) {
-  const text = whole(JSON.stringify(value) ?? 'null')
+  const text = whole(stringify(value, `the result of step ${name}`) ?? 'null')
   const bytes = Buffer.byteLength(text)
-  if (bytes <= STEP_MAX) return text
+  if (bytes <= STEP_MAX) return notDeep(text, DEPTH_MAX, `the result of step ${name}`)
   throw new Fail(`the result of step ${name} is ${bytes} bytes long, and at most ${STEP_MAX} are kept: put it in a table and return its key`)
 }
 
@@ -307,8 +334,8 @@ export async function call(kind, args = {}, context = {}) {
     return { recorded: steps.has(name), result: steps.get(name) }
   }
   const ctx = new Context({ ...message, steps: steps.keys() }, () => {}, ask)
-  const value = JSON.stringify(await entry.handler(given, ctx))
-  return value === undefined ? null : JSON.parse(value)
+  const value = stringify(await entry.handler(given, ctx), 'the result') ?? 'null'
+  return JSON.parse(notDeep(value, DEPTH_MAX, 'the result'))
 }
 
 // Half a character is written as \ud800, which is JSON and means nothing.
@@ -318,7 +345,7 @@ const whole = text => (text.includes('\\ud') ? text.replace(/\\(\\|ud[89a-f]..)/
 const shown = text => (text.includes('\\u0000') ? text.replace(/\\(\\|u0000)/g, (all, what) => (what === '\\' ? all : '\\ufffd')) : text)
 
 function line(message) {
-  const json = whole(JSON.stringify(message))
+  const json = whole(stringify(message, 'the result'))
   const text = ('value' in message ? json : shown(json)) + '\n'
   const bytes = text.length * 3 <= LINE_MAX ? 0 : Buffer.byteLength(text)
   if (bytes <= LINE_MAX) return text
@@ -430,7 +457,7 @@ class Conversation {
     try {
       const value = await handlers.get(message.kind).handler(message.args, ctx)
       if (ctx.over !== null) throw ctx.over
-      result = line({ type: 'result', run: message.run, ok: true, value })
+      result = notDeep(line({ type: 'result', run: message.run, ok: true, value }), DEPTH_MAX + 1, 'the result')
     } catch (error) {
       result = line(failed(message.run, ctx.reasonOf(error)))
     }

@@ -137,6 +137,26 @@ test('progress and log are messages, and end ends it', async t => {
   assert.equal(await p.ended, 0)
 })
 
+const NEST = "const nest = (depth, inside = []) => { for (let i = 1; i < depth; i++) inside = i % 2 ? { a: inside } : [inside]; return inside };"
+
+test('a result that is nested deeper than a node reads fails its run alone', async t => {
+  const p = start(t, `${NEST}
+    task('nest', ({ depth }) => nest(depth))
+    task('quote', () => ['['.repeat(5000), '\\\\', '"'.repeat(5000) + '{'.repeat(5000)])
+    task('wide', () => Array(5000).fill([{}]))`)
+  await p.hear()
+  for (const depth of [901, 1500, 100000]) {
+    p.give(1, 'nest', { depth })
+    const result = await p.hear()
+    assert.deepEqual([result.ok, result.retry], [false, 'no'])
+    assert.match(result.error, /^the result is nested too deep, and at most 900 levels can be sent/)
+  }
+  for (const kind of ['nest', 'quote', 'wide']) {
+    p.give(2, kind, { depth: 900 })
+    assert.equal((await p.hear()).ok, true, kind)
+  }
+})
+
 test('what a node would take for the end of a text is replaced', async t => {
   const p = start(t, `task('f', ({ how }, ctx) => {
     if (how === 'fail') throw new Fail('a\\0b')
@@ -187,6 +207,8 @@ test('a call is as a node would make it', async () => {
   await assert.rejects(call('nobody'), /there is no handler of kind nobody/)
   task('no_json', () => 1n)
   await assert.rejects(call('no_json'), /BigInt/)
+  task('deep', () => JSON.parse('['.repeat(901) + ']'.repeat(901)))
+  await assert.rejects(call('deep'), /the result is nested too deep/)
 })
 
 const ORDER = `task('order', async (args, ctx) => {
@@ -264,8 +286,10 @@ test('what cannot be a step', async t => {
     ["ctx.step('a\\0b', () => 1)", /without NUL/], ["ctx.step('a\\ud83d', () => 1)", /halves of characters/],
     ["ctx.step('wait:go', () => 1)", /does not begin with wait:/], ["ctx.wait('a b')", /the name of a signal is/], ["ctx.wait('go', -1)", /a timeout cannot be -1/],
     ["ctx.step('a', () => 1n)", /BigInt/], ["ctx.step('a', () => 'x'.repeat(65535))", /65537 bytes long/],
+    ["ctx.step('a', () => nest(901))", /^the result of step a is nested too deep, and at most 900 levels/],
+    ["ctx.step('a', () => nest(100000))", /^the result of step a is nested too deep, and at most 900 levels/],
     ["ctx.step('a', () => ctx.step('a', () => 1))", /under way already/]]) {
-    const p = await order(t, `task('order', async (args, ctx) => { await ${call} })`)
+    const p = await order(t, `${NEST} task('order', async (args, ctx) => { await ${call} })`)
     assert.match((await p.hear()).error, why)
   }
   const old = start(t, ORDER)

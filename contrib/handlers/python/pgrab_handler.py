@@ -38,6 +38,7 @@ __version__ = "0.1.0"
 PROTOCOLS = (2, 1)  # the best first
 LINE_MAX = 1024 * 1024
 STEP_MAX = 64 * 1024
+DEPTH_MAX = 900  # a node reads 1,000 levels, and ends a process that sends more
 RETRY_MAX = 365 * 86400  # seconds
 WAIT_MAX = 3650 * 86400
 Retry = Union[str, float, int]
@@ -246,11 +247,16 @@ class Context:
     def _step_json(self, name: str, value: Any) -> str:
         try:
             text = _json(value)
-        except (TypeError, ValueError, RecursionError) as e:
+        except RecursionError as e:
+            raise _too_deep(f"what step {name} returned") from e
+        except (TypeError, ValueError) as e:
             raise Fail(f"what step {name} returned is no JSON: {e}") from e
-        if len(text.encode("utf-8", "replace")) > STEP_MAX:
-            raise Fail(f"the result of step {name} is {len(text.encode('utf-8', 'replace'))} bytes long, and at most {STEP_MAX} are kept: "
+        data = text.encode("utf-8", "replace")
+        if len(data) > STEP_MAX:
+            raise Fail(f"the result of step {name} is {len(data)} bytes long, and at most {STEP_MAX} are kept: "
                        "put it in a table and return its key")
+        if _is_deep(data, DEPTH_MAX):
+            raise _too_deep(f"what step {name} returned")
         return text
 
     def _send_step(self, name: str, text: Optional[str]) -> Future[dict[str, Any]]:
@@ -417,10 +423,7 @@ def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> An
             return value
         except RuntimeError:
             value = asyncio.run(value)
-    try:
-        return json.loads(_json(value))
-    except (TypeError, ValueError, RecursionError) as e:
-        raise Fail(f"what the handler returned is no JSON: {e}") from e
+    return json.loads(_result_json(value))
 
 
 # --- the conversation with the node
@@ -473,18 +476,60 @@ def _line(message: dict[str, Any]) -> bytes:
     if len(line) <= LINE_MAX:
         return line
     if message["type"] == "result":
-        return _line({"type": "result", "run": message["run"], "ok": False, "retry": "no",
-                      "error": f"the result is {len(line)} bytes long, at most {LINE_MAX} can be sent: put it in a table"})
+        return _fitting(message["run"], line)
     return _line({**message, "text": message["text"][:LINE_MAX // 8]})
+
+
+def _fitting(run: int, result: bytes) -> bytes:
+    if len(result) <= LINE_MAX:
+        return result
+    return _line({"type": "result", "run": run, "ok": False, "retry": "no",
+                  "error": f"the result is {len(result)} bytes long, at most {LINE_MAX} can be sent: put it in a table"})
+
+
+_brackets = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|[\]}]')
+
+
+def _is_deep(text: bytes, levels: int) -> bool:
+    """Are its arrays and objects nested in more levels than that?"""
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return False
+    depth = 0
+    for found in _brackets.finditer(text):
+        if found[1]:
+            depth += 1
+        elif found[0][:1] != b'"':
+            depth -= 1
+        if depth > levels:
+            return True
+    return False
+
+
+def _too_deep(what: str) -> Fail:
+    return Fail(f"{what} is nested too deep, and at most {DEPTH_MAX} levels can be sent: put it in a table", retry="no")
+
+
+def _result_json(value: Any) -> str:
+    try:
+        text = _json(value)
+    except RecursionError as e:
+        raise _too_deep("what the handler returned") from e
+    except (TypeError, ValueError) as e:
+        raise Fail(f"what the handler returned is no JSON: {e}") from e
+    if len(text) <= LINE_MAX and _is_deep(text.encode("utf-8", "replace"), DEPTH_MAX):  # else it is too long, anyway
+        raise _too_deep("what the handler returned")
+    return text
 
 
 def _succeeded(ctx: Context, value: Any) -> bytes:
     if ctx._over is not None:
         return _failed(ctx, ctx._over)
     try:
-        return _line({"type": "result", "run": ctx._run, "ok": True, "value": value})
-    except (TypeError, ValueError, RecursionError) as e:
-        return _failed(ctx, Fail(f"what the handler returned is no JSON: {e}"))
+        text = _result_json(value)
+    except Fail as e:
+        return _failed(ctx, e)
+    head = _json({"type": "result", "run": ctx._run, "ok": True})
+    return _fitting(ctx._run, f'{head[:-1]},"value":{text}}}\n'.encode("utf-8", "replace"))
 
 
 def _text(error: BaseException) -> str:

@@ -181,7 +181,7 @@ def say(how, ctx):
     raise Exception("\\udcff")
 """)
         p.hear()
-        for run, (how, error) in enumerate({"nan": "is no JSON", "deep": "is no JSON", "retry": "retry cannot be 'later'"}.items()):
+        for run, (how, error) in enumerate({"nan": "is no JSON", "deep": "nested too deep", "retry": "retry cannot be 'later'"}.items()):
             p.give(run, "say", how=how)
             self.assertIn(error, p.hear()["error"])
         p.give(7, "say", how="half")
@@ -190,6 +190,30 @@ def say(how, ctx):
         self.assertEqual(p.hear(), {"type": "progress", "run": 8, "percent": 100, "text": "7"})
         self.assertEqual(p.hear()["text"], "?")
         self.assertEqual(p.hear()["error"], "Exception: ?")
+
+    NEST = """
+sys.setrecursionlimit(4000)
+def nest(depth):
+    inside = []
+    for n in range(depth - 1): inside = {"a": inside} if n % 2 else [inside]
+    return inside
+"""
+
+    def test_a_result_that_is_nested_deeper_than_a_node_reads_fails_its_run_alone(self):
+        p = self.start(self.NEST + """
+texts = {"quotes": ["[" * 5000, "\\\\", '"' * 5000 + "{" * 5000], "wide": [[{}]] * 5000}
+@task("f")
+def f(depth: int = 0, what: str = ""): return texts[what] if what else nest(depth)
+""")
+        p.hear()
+        for depth in (901, 1500, 100000):
+            p.give(1, "f", depth=depth)
+            result = p.hear()
+            self.assertEqual((result["ok"], result.get("retry")), (False, "no"))
+            self.assertIn("what the handler returned is nested too deep, and at most 900 levels can be sent", result["error"])
+        for args in ({"depth": 900}, {"what": "quotes"}, {"what": "wide"}):
+            p.give(2, "f", **args)
+            self.assertTrue(p.hear()["ok"], args)
 
     def test_what_a_node_would_take_for_the_end_of_a_text_is_replaced(self):
         p = self.start("""
@@ -571,9 +595,11 @@ async def order(ctx):
     def test_what_cannot_be_a_step(self):
         for call, why in [("ctx.step('', print)", "1 to 200 bytes"), ("ctx.step('x' * 201, print)", "1 to 200 bytes"), ("ctx.step(7, print)", "1 to 200 bytes"), ("ctx.step('a\\0b', print)", "without NUL"),
                           ("ctx.step('a', object)", "is no JSON"), ("ctx.step('a', lambda: 'x' * 65535)", "65537 bytes long"),
+                          ("ctx.step('a', nest, 901)", "what step a returned is nested too deep, and at most 900 levels"),
+                          ("ctx.step('a', nest, 100000)", "what step a returned is nested too deep, and at most 900 levels"),
                           ("ctx.step('a', lambda: ctx.step('a', print))", "under way already")]:
             with self.subTest(call):
-                p = self.begin(f"@task('order')\ndef order(ctx):\n    {call}")
+                p = self.begin(f"{OneByOne.NEST}\n@task('order')\ndef order(ctx):\n    {call}")
                 self.assertIn(why, p.hear()["error"])
 
     def test_a_node_that_is_too_old(self):
