@@ -17,6 +17,7 @@ const PROTOCOLS = [2, 1] // the best first
 const LINE_MAX = 1024 * 1024
 const STEP_MAX = 64 * 1024
 const DEPTH_MAX = 900 // a node reads 1,000 levels, and ends a process that sends more
+const STEPS_WAIT = 500 // of one run, for their answers: a node ends a process that has more than 1,000
 const RETRY_MAX = 365 * 86400 // seconds
 const WAIT_MAX = 3650 * 86400
 
@@ -385,9 +386,46 @@ function failure(run, error) {
   return { type: 'result', run, ok: false, error: message.slice(0, 2000), detail }
 }
 
+/** The step messages of a run, and who waits for their answers. */
+class Asked {
+  #say
+  #run
+  #unanswered = 0
+  #unsent = []
+  #waits = new Map() // names, to what their answers are given
+
+  constructor(say, run) {
+    this.#say = say
+    this.#run = run
+  }
+
+  ask(name, text) {
+    const asks = JSON.stringify({ type: 'step', run: this.#run, name })
+    this.#unsent.push(`${text === undefined ? asks : `${asks.slice(0, -1)},"result":${text}}`}\n`)
+    this.#send()
+    return new Promise((resolve, reject) => this.#waits.set(name, { resolve, reject })).finally(() => this.#waits.delete(name))
+  }
+
+  #send() {
+    const now = this.#unsent.splice(0, STEPS_WAIT - this.#unanswered)
+    this.#unanswered += now.length
+    for (const one of now) this.#say(one)
+  }
+
+  answer(message) {
+    this.#unanswered--
+    this.#send()
+    this.#waits.get(message.name)?.resolve(message)
+  }
+
+  // What waits for an answer would not hear of it otherwise.
+  stop(reason) {
+    for (const wait of this.#waits.values()) wait.reject(new Stopped(reason))
+  }
+}
+
 class Conversation {
-  #contexts = new Map()
-  #asked = new Map() // run and name of steps, to what their answers are given
+  #runs = new Map() // {ctx, asked}
   #version
   #rest = ''
   #lines = ''
@@ -430,29 +468,20 @@ class Conversation {
     if (message.type === 'task') this.#begin(message)
     else if (message.type === 'ping') this.send({ type: 'pong', n: message.n })
     else if (message.type === 'stop') this.#stop(message)
-    else if (message.type === 'step') this.#asked.get(`${message.run} ${message.name}`)?.resolve(message)
+    else if (message.type === 'step') this.#runs.get(message.run)?.asked.answer(message)
     else if (message.type === 'end') process.exit(0)
   }
 
-  // What waits for the answer to a step would not hear of it otherwise.
   #stop(message) {
-    this.#contexts.get(message.run)?.stop(message.reason)
-    for (const [step, waits] of this.#asked) {
-      if (step.startsWith(`${message.run} `)) waits.reject(new Stopped(message.reason))
-    }
-  }
-
-  #ask(run, name, text) {
-    const asks = JSON.stringify({ type: 'step', run, name })
-    this.#say(`${text === undefined ? asks : `${asks.slice(0, -1)},"result":${text}}`}\n`)
-    return new Promise((resolve, reject) => this.#asked.set(`${run} ${name}`, { resolve, reject }))
-      .finally(() => this.#asked.delete(`${run} ${name}`))
+    const { ctx, asked } = this.#runs.get(message.run) ?? {}
+    ctx?.stop(message.reason)
+    asked?.stop(message.reason)
   }
 
   async #begin(message) {
-    const ask = this.#version < 2 ? null : (name, text) => this.#ask(message.run, name, text)
-    const ctx = new Context(message, this.send, ask)
-    this.#contexts.set(message.run, ctx)
+    const asked = new Asked(text => this.#say(text), message.run)
+    const ctx = new Context(message, this.send, this.#version < 2 ? null : (name, text) => asked.ask(name, text))
+    this.#runs.set(message.run, { ctx, asked })
     let result
     try {
       const value = await handlers.get(message.kind).handler(message.args, ctx)
@@ -461,7 +490,7 @@ class Conversation {
     } catch (error) {
       result = line(failed(message.run, ctx.reasonOf(error)))
     }
-    this.#contexts.delete(message.run)
+    this.#runs.delete(message.run)
     this.#say(result)
   }
 }

@@ -274,6 +274,31 @@ for (const [answer, result] of [
   })
 }
 
+test('at most 500 steps wait for their answers, the others in order', async t => {
+  const p = await order(t, `task('order', async (args, ctx) => {
+    await Promise.all(Array.from({ length: 1200 }, (_, n) => ctx.step(String(n), () => n)))
+    return 'done'
+  })`)
+  for (let n = 0; n < 500; n++) assert.equal((await p.hear()).name, String(n))
+  p.tell({ type: 'ping', n: 1 })
+  assert.equal((await p.hear()).type, 'pong', 'no more than 500 come before an answer')
+  for (let n = 0; n < 1200; n++) {
+    p.tell({ type: 'step', run: 1, name: String(n), recorded: true, result: n })
+    if (n + 500 < 1200) assert.equal((await p.hear()).name, String(n + 500))
+  }
+  assert.equal((await p.hear()).value, 'done')
+})
+
+test('a stop is told to the steps that have not been sent, too', async t => {
+  const p = await order(t, `task('order', async (args, ctx) => {
+    const ends = await Promise.allSettled(Array.from({ length: 501 }, (_, n) => ctx.step(String(n), () => n)))
+    return ends.map(one => String(one.reason))
+  })`)
+  for (let n = 0; n < 500; n++) await p.hear()
+  p.tell({ type: 'stop', run: 1, reason: 'cancel' })
+  assert.deepEqual((await p.hear()).value, Array(501).fill('Stopped: stopped: cancel'))
+})
+
 test('call waits', async () => {
   task('slept', async (args, ctx) => { await ctx.sleep('night', 3600); return ctx.wait('go') })
   assert.deepEqual(await call('slept', {}, { waits: { night: null, go: 7 } }), 7)

@@ -14,6 +14,7 @@ See docs/handlers.md.  Needs nothing but Python 3.9 or later.
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import contextvars
 import inspect
@@ -39,6 +40,7 @@ PROTOCOLS = (2, 1)  # the best first
 LINE_MAX = 1024 * 1024
 STEP_MAX = 64 * 1024
 DEPTH_MAX = 900  # a node reads 1,000 levels, and ends a process that sends more
+STEPS_WAIT = 500  # of one run, for their answers: a node ends a process that has more than 1,000
 RETRY_MAX = 365 * 86400  # seconds
 WAIT_MAX = 3650 * 86400
 Retry = Union[str, float, int]
@@ -118,6 +120,9 @@ class Context:
         self._recorded = set(message.get("steps", []))  # by an earlier attempt
         self._results: dict[str, Any] = {}
         self._under_way: dict[str, Optional[Future[dict[str, Any]]]] = {}
+        self._steps_lock = threading.Lock()  # of the next two
+        self._unanswered = 0  # step messages
+        self._unsent: collections.deque[bytes] = collections.deque()
 
     @property
     def stopping(self) -> bool:
@@ -626,9 +631,7 @@ class _Engine:
             ctx.stop_reason = message["reason"]
             self.stop(ctx)
         elif what == "step" and message["run"] in self.contexts:
-            answered = self.contexts[message["run"]]._under_way.get(message["name"])
-            if answered is not None and not answered.done():
-                answered.set_result(message)
+            self.answered(self.contexts[message["run"]], message)
         elif what == "end":
             self.end()
 
@@ -638,8 +641,22 @@ class _Engine:
         if text is None and ctx.stop_reason is not None and not ctx._awaits:  # the stop came before it could be told
             _Engine.stop(self, ctx)
         line = _json({"type": "step", "run": ctx._run, "name": name})
-        self.wire.write((line if text is None else f'{line[:-1]},"result":{text}}}').encode("utf-8", "replace") + b"\n")
+        self.send_steps(ctx, (line if text is None else f'{line[:-1]},"result":{text}}}').encode("utf-8", "replace") + b"\n")
         return answered
+
+    def send_steps(self, ctx: Context, *more: bytes, answers: int = 0) -> None:
+        with ctx._steps_lock:
+            ctx._unsent.extend(more)
+            ctx._unanswered -= answers
+            while ctx._unsent and ctx._unanswered < STEPS_WAIT:
+                ctx._unanswered += 1
+                self.wire.write(ctx._unsent.popleft())
+
+    def answered(self, ctx: Context, message: dict[str, Any]) -> None:
+        self.send_steps(ctx, answers=1)
+        answered = ctx._under_way.get(message["name"])
+        if answered is not None and not answered.done():
+            answered.set_result(message)
 
     def done(self, ctx: Context, result: bytes) -> None:
         del self.contexts[ctx._run]

@@ -608,6 +608,41 @@ async def order(ctx):
         p.give(1, "order")
         self.assertIn("too old to record steps", p.hear()["error"])
 
+    MANY = [("threads", """
+from concurrent.futures import ThreadPoolExecutor
+@task('order')
+def order(ctx):
+    with ThreadPoolExecutor(620) as threads: list(threads.map(lambda n: ctx.step(str(n), int, n), range(620)))
+    return 'done'"""), ("awaited", """
+@task('order')
+async def order(ctx):
+    await asyncio.gather(*(ctx.step(str(n), int, n) for n in range(620)))
+    return 'done'""")]
+
+    def test_at_most_500_wait_for_their_answers(self):
+        for name, text in self.MANY:
+            with self.subTest(name):
+                p = self.begin(text)
+                heard = [p.hear()["name"] for _ in range(500)]
+                p.tell(type="ping", n=1)
+                self.assertEqual(p.hear()["type"], "pong", "no more come before an answer")
+                for n in range(620):
+                    p.tell(type="step", run=1, name=heard[n], recorded=True, result=n)
+                    heard += [p.hear()["name"]] if n < 120 else []
+                self.assertEqual(sorted(map(int, heard)), list(range(620)))
+                if name == "awaited":
+                    self.assertEqual(heard, [str(n) for n in range(620)], "in order")
+                self.assertEqual(p.hear()["value"], "done")
+
+    def test_a_stop_is_told_to_those_that_have_not_been_sent_too(self):
+        for name, text in self.MANY:
+            with self.subTest(name):
+                p = self.begin(text, **({} if name == "awaited" else {"run": "run(2)"}))
+                for _ in range(500):
+                    p.hear()
+                p.tell(type="stop", run=1, reason="cancel")
+                self.assertEqual(p.hear()["error"], "stopped: cancel")
+
     def test_a_stop_ends_the_wait_for_an_answer(self):
         for name, text, options in self.texts():
             with self.subTest(name):
