@@ -34,7 +34,10 @@ export class Fail extends Error {
   }
 }
 
-/** Why ctx.signal was aborted; reason: timeout, cancel, fenced, shutdown or preempted. */
+/**
+ * Why ctx.signal was aborted; reason: timeout, cancel, fenced, shutdown or preempted, or ended: the handler
+ * has failed, or waits, and this is for what it had begun.
+ */
 export class Stopped extends Error {
   constructor(reason) {
     super(`stopped: ${reason}`)
@@ -219,6 +222,19 @@ export class Context {
   /** @internal Why the run ends whatever its handler made of it; null: it goes on. */
   get over() {
     return this.#over
+  }
+
+  /** @internal No step is under way any more, of what has been begun meanwhile neither. */
+  async settled() {
+    while (this.#underWay.size > 0) {
+      await Promise.allSettled(this.#begun)
+      await new Promise(setImmediate)
+    }
+  }
+
+  /** @internal The result is sent: nobody would answer a step. */
+  close() {
+    this.#over ??= new StepRefused('this run has ended')
   }
 
   /** @internal */
@@ -424,6 +440,26 @@ class Asked {
   }
 }
 
+// AbortError is what Node.js makes of an aborted signal, CanceledError what axios does.
+const tellsOfItsEnd = error => [Stopped, StepRefused, Waiting].some(one => error instanceof one) ||
+  /^(Abort|Canceled)Error$/.test(error?.name)
+
+// The result comes when all steps that the handler has begun are over: the next attempt would meet them.
+async function carryOut({ run, kind, args }, ctx) {
+  try {
+    const value = await handlers.get(kind).handler(args, ctx)
+    const result = notDeep(line({ type: 'result', run, ok: true, value }), DEPTH_MAX + 1, 'the result')
+    if (ctx.over === null) await ctx.settled()
+    if (ctx.over !== null) throw ctx.over
+    return result
+  } catch (error) {
+    const result = line(failed(run, ctx.reasonOf(error)))
+    ctx.stop('ended')
+    await ctx.settled()
+    return result
+  }
+}
+
 class Conversation {
   #runs = new Map() // {ctx, asked}
   #version
@@ -482,14 +518,8 @@ class Conversation {
     const asked = new Asked(text => this.#say(text), message.run)
     const ctx = new Context(message, this.send, this.#version < 2 ? null : (name, text) => asked.ask(name, text))
     this.#runs.set(message.run, { ctx, asked })
-    let result
-    try {
-      const value = await handlers.get(message.kind).handler(message.args, ctx)
-      if (ctx.over !== null) throw ctx.over
-      result = notDeep(line({ type: 'result', run: message.run, ok: true, value }), DEPTH_MAX + 1, 'the result')
-    } catch (error) {
-      result = line(failed(message.run, ctx.reasonOf(error)))
-    }
+    const result = await carryOut(message, ctx)
+    ctx.close()
     this.#runs.delete(message.run)
     this.#say(result)
   }
@@ -511,7 +541,9 @@ export function run({ concurrency = 100 } = {}) {
   if (handlers.size === 0) throw new Error("there is no handler: call task('a_kind', handler) before run()")
   // Whose it was is not known.  The last line is the reason that the node gives for the end of this process.
   if (process.listenerCount('uncaughtException') === 0) {
-    process.on('uncaughtException', error => {
+    process.on('uncaughtException', (error, origin) => {
+      // Of something that a run had begun, and that nobody awaits since it has ended: the other tasks go on.
+      if (origin === 'unhandledRejection' && tellsOfItsEnd(error)) return console.error(describe(error))
       console.error(`${inspect(error)}\n${describe(error).split('\n', 1)[0]}`)
       process.exit(1)
     })

@@ -299,6 +299,101 @@ test('a stop is told to the steps that have not been sent, too', async t => {
   assert.deepEqual((await p.hear()).value, Array(501).fill('Stopped: stopped: cancel'))
 })
 
+// Steps that end when task open says so.
+const GATES = `const gates = {}
+  const gate = name => new Promise(resolve => { gates[name] = resolve })
+  task('open', ({ name }) => gates[name]());`
+const RECORDED = { type: 'step', run: 1, recorded: true, result: null }
+
+async function silent(p) {
+  p.tell({ type: 'ping', n: 1 })
+  assert.deepEqual(await p.hear(), { type: 'pong', n: 1 }, 'nothing of the run comes')
+}
+
+async function open(p, name) {
+  p.give(9, 'open', { name })
+  const heard = [await p.hear(), await p.hear()].sort((a, b) => b.run - a.run)
+  assert.equal(heard[0].run, 9)
+  return heard[1]
+}
+
+const SLOW = "ctx.step('slow', () => gate('a'))"
+const ENDS = [
+  ['waits', `await Promise.all([${SLOW}, ctx.sleep('zz', 1)])`, { ok: false, wait: 'zz', timeout: 1 }],
+  ['fails', `await Promise.all([${SLOW}, ctx.step('x', () => { throw new Fail('no', { retry: 0 }) })])`,
+    { ok: false, error: 'no', retry: 0 }],
+  ['has succeeded', `${SLOW}; return 7`, { ok: true, value: 7 }]]
+for (const [how, text, result] of ENDS) test(`a run that ${how} is answered when its steps end`, async t => {
+  const p = await order(t, `${GATES} task('order', async (args, ctx) => { ${text} })`)
+  if (how === 'waits') {
+    assert.equal((await p.hear()).name, 'wait:zz')
+    p.tell({ type: 'step', run: 1, name: 'wait:zz', recorded: false })
+  }
+  await silent(p)
+  assert.deepEqual(await open(p, 'a'), { type: 'step', run: 1, name: 'slow', result: null })
+  await silent(p)
+  p.tell({ ...RECORDED, name: 'slow' })
+  assert.deepEqual(await p.hear(), { type: 'result', run: 1, ...result })
+})
+
+test('steps that are begun behind others while a run has ended count, too', async t => {
+  const p = await order(t, `task('order', (args, ctx) => {
+    const inside = async () => ctx.step('a', () => 1);
+    (async () => { await inside(); await ctx.step('b', () => 2) })()
+    return 7
+  })`)
+  for (const name of ['a', 'b']) {
+    assert.equal((await p.hear()).name, name)
+    p.tell({ ...RECORDED, name })
+  }
+  assert.equal((await p.hear()).value, 7)
+})
+
+test('a run that has failed tells what it has begun, and begins nothing more', async t => {
+  const p = await order(t, `${GATES} task('order', async (args, ctx) => {
+    const aborts = new Promise((_, reject) => {
+      ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason))
+    })
+    const one = ctx.step('told', () => aborts).catch(error => ctx.log(error.message))
+    const chain = ctx.step('a', () => gate('a')).then(() => ctx.step('b', () => ctx.log('begun')))
+    const sleeps = (await import('node:timers/promises')).setTimeout(100000, null, { signal: ctx.signal })
+    const late = gate('late').then(() => ctx.step('late', () => ctx.log('begun')))
+    await Promise.reject(new Error('oh'))
+    await Promise.all([one, chain, late, sleeps])
+  })`)
+  assert.equal((await p.hear()).text, 'stopped: ended')
+  await silent(p)
+  assert.equal((await open(p, 'a')).name, 'a')
+  p.tell({ ...RECORDED, name: 'a' })
+  assert.equal((await p.hear()).error, 'Error: oh')
+  p.give(9, 'open', { name: 'late' })
+  assert.equal((await p.hear()).run, 9)
+  await silent(p)
+  await silent(p)
+  assert.match(p.errors(), /AbortError: .*\nStopped: stopped: ended\nStepRefused: this run has ended/)
+})
+
+test('a step that is refused after its handler has ended fails the run', async t => {
+  const p = await order(t, "task('order', (args, ctx) => { ctx.step('a', () => 1); return 7 })")
+  await p.hear()
+  p.tell({ type: 'step', run: 1, name: 'a', recorded: false, error: 'no' })
+  assert.equal((await p.hear()).error, 'step a was not recorded: no')
+})
+
+test('a stop ends the wait for answers of a run whose handler has ended, and nothing else', async t => {
+  const p = await order(t, `${GATES} task('order', (args, ctx) => {
+    ctx.step('slow', () => gate('a')).catch(() => {})
+    ctx.step('b', () => 1).catch(() => {})
+    return 7
+  })`)
+  assert.equal((await p.hear()).name, 'b')
+  p.tell({ type: 'stop', run: 1, reason: 'timeout' })
+  await silent(p)
+  assert.equal((await open(p, 'a')).name, 'slow')
+  p.tell({ type: 'stop', run: 1, reason: 'timeout' })
+  assert.deepEqual(await p.hear(), { type: 'result', run: 1, ok: true, value: 7 })
+})
+
 test('call waits', async () => {
   task('slept', async (args, ctx) => { await ctx.sleep('night', 3600); return ctx.wait('go') })
   assert.deepEqual(await call('slept', {}, { waits: { night: null, go: 7 } }), 7)

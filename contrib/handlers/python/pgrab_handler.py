@@ -58,7 +58,8 @@ class Fail(Exception):
 
 
 class Stopped(BaseException):
-    """Raised inside a handler whose run must stop; reason: timeout, cancel, fenced, shutdown or preempted.
+    """Raised inside a handler whose run must stop; reason: timeout, cancel, fenced, shutdown or preempted, or
+    ended: it has failed, or waits, and this is for what it had begun.
 
     Not an Exception, so that `except Exception` lets it pass.
     """
@@ -97,6 +98,8 @@ class Context:
     """Has a step recorded, or with None looks for it.  None: the node is too old for that."""
     _awaits = False  # a coroutine, whose steps are awaited
     _over: Union[StepRefused, Waiting, None] = None  # why the run ends now, whatever its handler makes of it
+    _has_failed = False
+    _idle: Optional[Callable[[], None]] = None  # called when no step is under way, once the handler has ended
 
     def __init__(self, message: dict[str, Any], send: Callable[[dict[str, Any]], None]) -> None:
         self._run: int = message["run"]
@@ -120,6 +123,7 @@ class Context:
         self._recorded = set(message.get("steps", []))  # by an earlier attempt
         self._results: dict[str, Any] = {}
         self._under_way: dict[str, Optional[Future[dict[str, Any]]]] = {}
+        self._doer: dict[str, Any] = {}  # of a step: a task of the loop, or the number of a thread
         self._steps_lock = threading.Lock()  # of the next two
         self._unanswered = 0  # step messages
         self._unsent: collections.deque[bytes] = collections.deque()
@@ -134,10 +138,10 @@ class Context:
         if self.stop_reason is not None:
             raise Stopped(self.stop_reason)
 
-    def _answer_all(self, answer: Callable[[Future[dict[str, Any]]], None]) -> None:
-        """Of the steps that are under way."""
-        for future in list(self._under_way.values()):
-            if future is not None:
+    def _answer_all(self, answer: Callable[[Future[dict[str, Any]]], None], but: Any = None) -> None:
+        """Of the steps that are under way, but those of one doer."""
+        for name, future in list(self._under_way.items()):
+            if future is not None and (but is None or self._doer.get(name) != but):
                 with contextlib.suppress(InvalidStateError):  # it has one already
                     answer(future)
 
@@ -189,7 +193,7 @@ class Context:
             try:
                 self._take(step, self._send_step(step, None).result())
             finally:
-                del self._under_way[step]
+                self._ends(step)
         return self._waited(name, timeout)
 
     async def _wait_awaited(self, name: str, timeout: Optional[float]) -> Any:
@@ -198,7 +202,7 @@ class Context:
             try:
                 self._take(step, await asyncio.wrap_future(self._send_step(step, None)))
             finally:
-                del self._under_way[step]
+                self._ends(step)
         return self._waited(name, timeout)
 
     def _waited(self, name: str, timeout: Optional[float]) -> Any:
@@ -220,7 +224,7 @@ class Context:
             self._take(name, self._send_step(name, self._step_json(name, function(*args, **more))).result())
             return self._results[name]
         finally:
-            del self._under_way[name]
+            self._ends(name)
 
     async def _step_awaited(self, name: str, function: Callable[..., Any], args: Any, more: Any) -> Any:
         if self._has_result(name):
@@ -233,7 +237,7 @@ class Context:
             self._take(name, await asyncio.wrap_future(self._send_step(name, self._step_json(name, value))))
             return self._results[name]
         finally:
-            del self._under_way[name]
+            self._ends(name)
 
     def _has_result(self, name: str) -> bool:
         """Of this attempt; if not, the step is under way from now on."""
@@ -245,9 +249,24 @@ class Context:
             raise RuntimeError("this node is too old to record steps: upgrade it")
         if name in self._under_way:
             raise ValueError(f"step {name} is under way already: steps that go on side by side need different names")
-        if name not in self._results:
-            self._under_way[name] = None
-        return name in self._results
+        if name in self._results:
+            return True
+        self._doer[name] = asyncio.current_task() if self._awaits else threading.get_ident()
+        self._under_way[name] = None
+        if self._over is not None:  # the run has ended at this moment, which another thread decides
+            self._ends(name)
+            raise self._over
+        return False
+
+    def _ends(self, name: str) -> None:
+        self._under_way.pop(name, None)
+        if not self._under_way and self._idle is not None:
+            self._idle()
+
+    def _end(self, result: bytes) -> bytes:
+        """What counts: a step may have been refused since the handler returned.  No more steps begin."""
+        over, self._over = self._over, self._over or StepRefused("this run has ended")
+        return result if over is None or self._has_failed else _failed(self, over)
 
     def _step_json(self, name: str, value: Any) -> str:
         try:
@@ -545,6 +564,13 @@ def _text(error: BaseException) -> str:
 
 
 def _failed(ctx: Context, error: BaseException) -> bytes:
+    result = _failure(ctx, error)
+    ctx._has_failed = True
+    ctx.stop_reason = ctx.stop_reason or "ended"  # what it has begun in threads looks at that
+    return result
+
+
+def _failure(ctx: Context, error: BaseException) -> bytes:
     message: dict[str, Any] = {"type": "result", "run": ctx._run, "ok": False, "error": f"{type(error).__name__}: {_text(error)}"[:2000]}
     if isinstance(error, Fail):
         return _line({**message, "error": _text(error), "retry": error.retry})
@@ -639,7 +665,8 @@ class _Engine:
         answered: Future[dict[str, Any]] = Future()
         ctx._under_way[name] = answered
         if text is None and ctx.stop_reason is not None and not ctx._awaits:  # the stop came before it could be told
-            _Engine.stop(self, ctx)
+            answered.set_exception(Stopped(ctx.stop_reason))
+            return answered
         line = _json({"type": "step", "run": ctx._run, "name": name})
         self.send_steps(ctx, (line if text is None else f'{line[:-1]},"result":{text}}}').encode("utf-8", "replace") + b"\n")
         return answered
@@ -657,6 +684,22 @@ class _Engine:
         answered = ctx._under_way.get(message["name"])
         if answered is not None and not answered.done():
             answered.set_result(message)
+
+    def settled(self, ctx: Context, result: bytes) -> bytes:
+        """Of a plain function, when the steps that it has begun in threads of its own are over: the next
+        attempt would run beside them.  Those of this thread are, and a stop at the wrong moment may have kept
+        it from saying so.
+        """
+        ended: queue.SimpleQueue[None] = queue.SimpleQueue()
+        ctx._idle = lambda: ended.put(None)
+        for name in [name for name, doer in list(ctx._doer.items()) if doer == threading.get_ident()]:
+            ctx._under_way.pop(name, None)
+        while ctx._under_way:
+            ended.get()
+        result = ctx._end(result)
+        while ctx._under_way:  # one that was begun at this moment
+            ended.get()
+        return result
 
     def done(self, ctx: Context, result: bytes) -> None:
         del self.contexts[ctx._run]
@@ -705,6 +748,7 @@ class _OneByOne(_Engine):
 
     def stop(self, ctx: Context) -> None:
         signal.pthread_kill(self.main, self.SIGNAL)
+        ctx._answer_all(lambda f: f.set_exception(Stopped(ctx.stop_reason or "cancel")), but=self.main)
 
     def carry_out(self, ctx: Context, handler: _Handler) -> bytes:
         try:
@@ -726,7 +770,7 @@ class _OneByOne(_Engine):
                 result = self.carry_out(ctx, handler)
             except Stopped as e:  # it came while the exception before it was handled
                 result = _failed(ctx, e)
-            self.done(ctx, result)
+            self.done(ctx, self.settled(ctx, result))
 
 
 class _Threads(_Engine):
@@ -741,7 +785,7 @@ class _Threads(_Engine):
         self.pool.submit(self.carry_out, ctx, handler)
 
     def carry_out(self, ctx: Context, handler: _Handler) -> None:
-        self.done(ctx, _result_of(ctx, handler))
+        self.done(ctx, self.settled(ctx, _result_of(ctx, handler)))
 
     def run(self) -> None:
         self.hello(self.concurrency)
@@ -768,8 +812,9 @@ class _Loop(_Engine):
     """Handlers in an event loop, several at once; those that are no coroutines go to threads beside it.
 
     A run is answered when nothing of it goes on in threads, and when it has failed in tasks neither: a second attempt would run
-    beside them.  So tasks that a failed run has begun are cancelled.  What a run leaves behind that has succeeded is its own affair:
-    a pool of connections may have tasks that live as long as the process.
+    beside them.  So tasks that a failed run has begun are cancelled.  What a run leaves behind that has
+    succeeded is its own affair, but for steps: a pool of connections may have tasks that live as long as the
+    process.
     """
 
     def __init__(self, wire: _Wire, concurrency: int) -> None:
@@ -786,13 +831,19 @@ class _Loop(_Engine):
             task = self.tasks[ctx._run] = self.loop.create_task(self.carry_out(ctx, handler, futures))
             task.add_done_callback(lambda _: self.over(ctx, task, futures))
         else:
-            self.threads.submit(lambda: self.loop.call_soon_threadsafe(self.answer, ctx, _result_of(ctx, handler)))
+            self.threads.submit(self.carry_out_plain, ctx, handler)
 
     def stop(self, ctx: Context) -> None:
         if ctx._run in self.tasks:
-            self.tasks[ctx._run].cancel()
+            if not self.tasks[ctx._run].cancel():  # the handler has ended, and steps go on
+                for name in list(ctx._under_way):
+                    ctx._doer[name].cancel()
         else:
             super().stop(ctx)
+
+    def carry_out_plain(self, ctx: Context, handler: _Handler) -> None:
+        result = self.settled(ctx, _result_of(ctx, handler))
+        self.loop.call_soon_threadsafe(self.answer, ctx, result)
 
     async def carry_out(self, ctx: Context, handler: _Handler, futures: set[Any]) -> bytes:
         _of_run.set(futures)
@@ -817,13 +868,17 @@ class _Loop(_Engine):
         return task
 
     def over(self, ctx: Context, task: asyncio.Task[bytes], futures: set[Any]) -> None:
+        def again(_: Any = None) -> None:
+            self.loop.call_soon_threadsafe(self.over, ctx, task, futures)
+
+        ctx._idle = again
         busy = list(futures)
         if busy:
-            busy[0].add_done_callback(lambda _: self.loop.call_soon_threadsafe(self.over, ctx, task, futures))
-            return
-        del self.tasks[ctx._run]
-        # Cancelled before its first step: the handler was never called.
-        self.answer(ctx, _failed(ctx, asyncio.CancelledError()) if task.cancelled() else task.result())
+            busy[0].add_done_callback(again)
+        elif not ctx._under_way and self.tasks.pop(ctx._run, None) is not None:  # else it has been answered
+            # Cancelled before its first step: the handler was never called.
+            result = _failed(ctx, asyncio.CancelledError()) if task.cancelled() else task.result()
+            self.answer(ctx, ctx._end(result))
 
     def answer(self, ctx: Context, result: bytes) -> None:
         del self.contexts[ctx._run]

@@ -661,6 +661,107 @@ async def order(ctx):
                 p.give(2, "order")
                 self.assertEqual((p.hear() or {}).get("name"), "pay", "the process goes on")
 
+    GATES = """
+gates = {"a": threading.Event(), "fail": threading.Event()}
+async def opened(name):
+    while not gates[name].is_set(): await asyncio.sleep(0.01)
+def beside(ctx, name, function, *args):
+    def step():
+        try:
+            ctx.step(name, function, *args)
+        except BaseException as e:
+            ctx.log(str(e))
+    threading.Thread(target=step, daemon=True).start()
+@task("open")
+def open_(name): gates[name].set()
+"""
+    BESIDE = GATES + """
+@task('order')
+def order(ctx):
+    beside(ctx, 'slow', gates['a'].wait)
+"""
+    BESIDE_AWAITED = GATES + """
+kept = []
+@task('order')
+async def order(ctx):
+    kept.append(asyncio.create_task(ctx.step('slow', opened, 'a')))
+    await asyncio.sleep(0)
+"""
+
+    def beside(self):
+        beside_loop = "@task('other')\nasync def other(): pass\n" + self.BESIDE
+        return [("threads", self.BESIDE, {"run": "run(concurrency=3)"}), ("awaited", self.BESIDE_AWAITED, {}),
+                ("beside a loop", beside_loop, {})]
+
+    def refusable(self):
+        plain = self.BESIDE.replace("'slow', gates['a'].wait", "'a', int") + "    return 7"
+        awaited = self.BESIDE_AWAITED.replace("'slow', opened, 'a'", "'a', int") + "    return 7"
+        return [("plain", plain, {}), ("threads", plain, {"run": "run(3)"}), ("awaited", awaited, {})]
+
+    def silent(self, p):
+        p.tell(type="ping", n=1)
+        self.assertEqual(p.hear(), {"type": "pong", "n": 1}, "nothing of the run comes")
+
+    def test_a_run_is_answered_when_the_steps_beside_it_are_over(self):
+        ends = [("return 7", {"ok": True, "value": 7}),
+                ("raise Fail('no', retry=0)", {"ok": False, "error": "no", "retry": 0})]
+        for name, text, options in self.beside():
+            for end, result in ends[:1] if name == "awaited" else ends:  # in a loop a failure cancels
+                with self.subTest(name, end=end):
+                    p = self.begin(f"{text}    {end}\n", **options)
+                    self.silent(p)
+                    p.give(9, "open", name="a")
+                    heard = {one["run"]: one for one in (p.hear(), p.hear())}
+                    self.assertEqual((heard[9]["ok"], heard[1].get("name")), (True, "slow"))
+                    self.silent(p)
+                    p.tell(type="step", run=1, name="slow", recorded=True, result=None)
+                    self.assertEqual(p.hear(), {"type": "result", "run": 1, **result})
+
+    def test_a_step_that_is_refused_after_its_handler_has_ended_fails_the_run(self):
+        for name, text, options in self.refusable():
+            with self.subTest(name):
+                p = self.begin(text, **options)
+                self.assertEqual(p.hear()["name"], "a")
+                p.tell(type="step", run=1, name="a", recorded=False, error="no")
+                heard = p.hear()
+                heard = p.hear() if heard["type"] == "log" else heard
+                self.assertEqual(heard.get("error"), "step a was not recorded: no")
+
+    def test_a_stop_is_told_to_the_steps_of_a_handler_that_has_ended(self):
+        for name, text, options in self.refusable():
+            with self.subTest(name):
+                p = self.begin(text, **options)
+                self.assertEqual(p.hear()["name"], "a")
+                self.silent(p)
+                p.tell(type="stop", run=1, reason="timeout")
+                heard = [p.hear()] if name == "awaited" else [p.hear(), p.hear()]
+                self.assertEqual(heard[-1], {"type": "result", "run": 1, "ok": True, "value": 7})
+
+    def test_threads_of_a_run_that_has_failed_are_told_and_begin_nothing_more(self):
+        text = self.GATES + """
+def look(ctx):
+    while not ctx.stopping: time.sleep(0.01)
+    ctx.log(ctx.stop_reason)
+@task('order')
+def order(ctx):
+    beside(ctx, 'look', look, ctx)
+    def late():
+        gates['a'].wait()
+        beside(ctx, 'late', ctx.log, 'begun')
+    threading.Thread(target=late, daemon=True).start()
+    raise ValueError('oh')
+"""
+        for run in ("run(3)", "run()"):
+            with self.subTest(run):
+                p = self.begin(text, run=run)
+                self.assertEqual(p.hear()["text"], "ended")
+                self.assertEqual(p.hear()["name"], "look")
+                p.tell(type="step", run=1, name="look", recorded=True, result=None)
+                self.assertEqual(p.hear()["error"], "ValueError: oh")
+                p.give(9, "open", name="a")
+                heard = sorted((p.hear(), p.hear()), key=lambda one: one["run"])
+                self.assertEqual((heard[0]["text"], heard[1]["ok"]), ("this run has ended", True))
+
     def test_call_records_here(self):
         @pgrab_handler.task("stepped")
         def stepped(ctx):
