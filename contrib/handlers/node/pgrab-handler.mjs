@@ -250,7 +250,10 @@ export class Context {
   }
 }
 
-const tooDeep = what => new Fail(`${what} is nested too deep, and at most ${DEPTH_MAX} levels can be sent: put it in a table`, { retry: 'no' })
+function tooDeep(what) {
+  const error = `${what} is nested too deep, and at most ${DEPTH_MAX} levels can be sent: put it in a table`
+  return new Fail(error, { retry: 'no' })
+}
 
 function stringify(value, what) {
   try {
@@ -359,7 +362,8 @@ export async function call(kind, args = {}, context = {}) {
 const whole = text => (text.includes('\\ud') ? text.replace(/\\(\\|ud[89a-f]..)/g, (all, what) => (what === '\\' ? all : '\\ufffd')) : text)
 
 // A node reads a text up to its first U+0000.  In a value, which it does not read, that stands for itself.
-const shown = text => (text.includes('\\u0000') ? text.replace(/\\(\\|u0000)/g, (all, what) => (what === '\\' ? all : '\\ufffd')) : text)
+const shown = text => (!text.includes('\\u0000') ? text
+  : text.replace(/\\(\\|u0000)/g, (all, what) => (what === '\\' ? all : '\\ufffd')))
 
 function line(message) {
   const json = whole(stringify(message, 'the result'))
@@ -419,7 +423,8 @@ class Asked {
     const asks = JSON.stringify({ type: 'step', run: this.#run, name })
     this.#unsent.push(`${text === undefined ? asks : `${asks.slice(0, -1)},"result":${text}}`}\n`)
     this.#send()
-    return new Promise((resolve, reject) => this.#waits.set(name, { resolve, reject })).finally(() => this.#waits.delete(name))
+    return new Promise((resolve, reject) => this.#waits.set(name, { resolve, reject }))
+      .finally(() => this.#waits.delete(name))
   }
 
   #send() {
@@ -516,7 +521,8 @@ class Conversation {
 
   async #begin(message) {
     const asked = new Asked(text => this.#say(text), message.run)
-    const ctx = new Context(message, this.send, this.#version < 2 ? null : (name, text) => asked.ask(name, text))
+    const ask = this.#version < 2 ? null : (name, text) => asked.ask(name, text)
+    const ctx = new Context(message, this.send, ask)
     this.#runs.set(message.run, { ctx, asked })
     const result = await carryOut(message, ctx)
     ctx.close()

@@ -137,7 +137,10 @@ test('progress and log are messages, and end ends it', async t => {
   assert.equal(await p.ended, 0)
 })
 
-const NEST = "const nest = (depth, inside = []) => { for (let i = 1; i < depth; i++) inside = i % 2 ? { a: inside } : [inside]; return inside };"
+const NEST = `const nest = (depth, inside = []) => {
+    for (let i = 1; i < depth; i++) inside = i % 2 ? { a: inside } : [inside]
+    return inside
+  };`
 
 test('a result that is nested deeper than a node reads fails its run alone', async t => {
   const p = start(t, `${NEST}

@@ -277,8 +277,8 @@ class Context:
             raise Fail(f"what step {name} returned is no JSON: {e}") from e
         data = text.encode("utf-8", "replace")
         if len(data) > STEP_MAX:
-            raise Fail(f"the result of step {name} is {len(data)} bytes long, and at most {STEP_MAX} are kept: "
-                       "put it in a table and return its key")
+            raise Fail(f"the result of step {name} is {len(data)} bytes long, and at most {STEP_MAX} are "
+                       "kept: put it in a table and return its key")
         if _is_deep(data, DEPTH_MAX):
             raise _too_deep(f"what step {name} returned")
         return text
@@ -490,9 +490,11 @@ _json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 
 def _shown(message: dict[str, Any]) -> dict[str, Any]:
-    """A node reads a text up to its first U+0000.  In a value, which it does not read, that stands for itself."""
-    texts = {key: message[key].replace("\0", "\ufffd") for key in ("text", "error", "detail") if message.get(key) is not None}
-    return {**message, **texts}
+    """A node reads a text up to its first U+0000.  In a value, which it does not read, that stands for
+    itself.
+    """
+    texts = {key: message[key] for key in ("text", "error", "detail") if message.get(key) is not None}
+    return {**message, **{key: text.replace("\0", "\ufffd") for key, text in texts.items()}}
 
 
 def _line(message: dict[str, Any]) -> bytes:
@@ -507,8 +509,8 @@ def _line(message: dict[str, Any]) -> bytes:
 def _fitting(run: int, result: bytes) -> bytes:
     if len(result) <= LINE_MAX:
         return result
-    return _line({"type": "result", "run": run, "ok": False, "retry": "no",
-                  "error": f"the result is {len(result)} bytes long, at most {LINE_MAX} can be sent: put it in a table"})
+    error = f"the result is {len(result)} bytes long, at most {LINE_MAX} can be sent: put it in a table"
+    return _line({"type": "result", "run": run, "ok": False, "retry": "no", "error": error})
 
 
 _brackets = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|([\[{])|[\]}]')
@@ -530,7 +532,8 @@ def _is_deep(text: bytes, levels: int) -> bool:
 
 
 def _too_deep(what: str) -> Fail:
-    return Fail(f"{what} is nested too deep, and at most {DEPTH_MAX} levels can be sent: put it in a table", retry="no")
+    return Fail(f"{what} is nested too deep, and at most {DEPTH_MAX} levels can be sent: put it in a table",
+                retry="no")
 
 
 def _result_json(value: Any) -> str:
@@ -540,7 +543,7 @@ def _result_json(value: Any) -> str:
         raise _too_deep("what the handler returned") from e
     except (TypeError, ValueError) as e:
         raise Fail(f"what the handler returned is no JSON: {e}") from e
-    if len(text) <= LINE_MAX and _is_deep(text.encode("utf-8", "replace"), DEPTH_MAX):  # else it is too long, anyway
+    if len(text) <= LINE_MAX and _is_deep(text.encode("utf-8", "replace"), DEPTH_MAX):  # else it is too long
         raise _too_deep("what the handler returned")
     return text
 
@@ -668,7 +671,8 @@ class _Engine:
             answered.set_exception(Stopped(ctx.stop_reason))
             return answered
         line = _json({"type": "step", "run": ctx._run, "name": name})
-        self.send_steps(ctx, (line if text is None else f'{line[:-1]},"result":{text}}}').encode("utf-8", "replace") + b"\n")
+        line = line if text is None else f'{line[:-1]},"result":{text}}}'
+        self.send_steps(ctx, line.encode("utf-8", "replace") + b"\n")
         return answered
 
     def send_steps(self, ctx: Context, *more: bytes, answers: int = 0) -> None:

@@ -181,7 +181,8 @@ def say(how, ctx):
     raise Exception("\\udcff")
 """)
         p.hear()
-        for run, (how, error) in enumerate({"nan": "is no JSON", "deep": "nested too deep", "retry": "retry cannot be 'later'"}.items()):
+        wanted = {"nan": "is no JSON", "deep": "nested too deep", "retry": "retry cannot be 'later'"}
+        for run, (how, error) in enumerate(wanted.items()):
             p.give(run, "say", how=how)
             self.assertIn(error, p.hear()["error"])
         p.give(7, "say", how="half")
@@ -210,7 +211,8 @@ def f(depth: int = 0, what: str = ""): return texts[what] if what else nest(dept
             p.give(1, "f", depth=depth)
             result = p.hear()
             self.assertEqual((result["ok"], result.get("retry")), (False, "no"))
-            self.assertIn("what the handler returned is nested too deep, and at most 900 levels can be sent", result["error"])
+            self.assertIn("what the handler returned is nested too deep, and at most 900 levels can be",
+                          result["error"])
         for args in ({"depth": 900}, {"what": "quotes"}, {"what": "wide"}):
             p.give(2, "f", **args)
             self.assertTrue(p.hear()["ok"], args)
@@ -595,8 +597,8 @@ async def order(ctx):
     def test_what_cannot_be_a_step(self):
         for call, why in [("ctx.step('', print)", "1 to 200 bytes"), ("ctx.step('x' * 201, print)", "1 to 200 bytes"), ("ctx.step(7, print)", "1 to 200 bytes"), ("ctx.step('a\\0b', print)", "without NUL"),
                           ("ctx.step('a', object)", "is no JSON"), ("ctx.step('a', lambda: 'x' * 65535)", "65537 bytes long"),
-                          ("ctx.step('a', nest, 901)", "what step a returned is nested too deep, and at most 900 levels"),
-                          ("ctx.step('a', nest, 100000)", "what step a returned is nested too deep, and at most 900 levels"),
+                          ("ctx.step('a', nest, 901)", "what step a returned is nested too deep"),
+                          ("ctx.step('a', nest, 100000)", "what step a returned is nested too deep"),
                           ("ctx.step('a', lambda: ctx.step('a', print))", "under way already")]:
             with self.subTest(call):
                 p = self.begin(f"{OneByOne.NEST}\n@task('order')\ndef order(ctx):\n    {call}")
