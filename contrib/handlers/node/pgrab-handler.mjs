@@ -81,6 +81,7 @@ export class Context {
   #begun = [] // what step() and wait() have returned
   #results = new Map()
   #underWay = new Set()
+  #idle = null // called when no step is under way
   #over = null // why the run ends now, whatever its handler makes of it
   #abort = null // made on demand: most handlers never ask for it
   #stopped = null
@@ -207,6 +208,7 @@ export class Context {
       return this.#results.get(name)
     } finally {
       this.#underWay.delete(name)
+      if (this.#underWay.size === 0) this.#idle?.()
     }
   }
 
@@ -224,10 +226,13 @@ export class Context {
     return this.#over
   }
 
-  /** @internal No step is under way any more, of what has been begun meanwhile neither. */
+  /**
+   * @internal No step is under way any more, of what has been begun meanwhile neither.  Catches nothing: a step
+   * that fails, and that nobody awaits, is no success.
+   */
   async settled() {
     while (this.#underWay.size > 0) {
-      await Promise.allSettled(this.#begun)
+      await new Promise(resolve => { this.#idle = resolve })
       await new Promise(setImmediate)
     }
   }

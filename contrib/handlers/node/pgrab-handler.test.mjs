@@ -376,6 +376,18 @@ test('a run that has failed tells what it has begun, and begins nothing more', a
   assert.match(p.errors(), /AbortError: .*\nStopped: stopped: ended\nStepRefused: this run has ended/)
 })
 
+test('a step that fails, and that nobody awaits, is no success', async t => {
+  const p = await order(t, `${GATES} task('order', (args, ctx) => {
+    ctx.step('a', () => gate('a').then(() => { throw new TypeError('in a step') }))
+    return 7
+  })`)
+  p.give(9, 'open', { name: 'a' })
+  const heard = await p.hear()
+  if (heard !== null) assert.deepEqual([heard.run, await p.hear()], [9, null])
+  assert.equal(await p.ended, 1)
+  assert.equal(p.errors().trim().split('\n').pop(), 'TypeError: in a step')
+})
+
 test('a step that is refused after its handler has ended fails the run', async t => {
   const p = await order(t, "task('order', (args, ctx) => { ctx.step('a', () => 1); return 7 })")
   await p.hear()
