@@ -135,10 +135,8 @@ take_step(struct process *p, struct flight *f, struct message *m)
 	const struct pool_host *host = &p->pool->all->host;
 	struct step *s;
 
-	if (p->version < PROTOCOL_STEPS || f->steps == STEPS_WAIT) {
-		process_fault(p, p->version < PROTOCOL_STEPS
-				     ? "it said step, which is not in version 1 of the protocol"
-				     : "too many steps of a task of its wait for their answers");
+	if (p->version < PROTOCOL_STEPS) {
+		process_fault(p, "it said step, which is not in version 1 of the protocol");
 		return;
 	}
 	s = xcalloc(1, sizeof *s);
@@ -150,7 +148,12 @@ take_step(struct process *p, struct flight *f, struct message *m)
 	    .process = index_of(p),
 	    .number = f->number};
 	m->text = m->value = NULL;
-	f->steps++;
+	if (f->steps++ == STEPS_WAIT) { /* a fault of this run, not of the others in its process */
+		s->state = STEP_REFUSED;
+		s->why = xasprintf("%d of its steps wait for their answers already", STEPS_WAIT);
+		process_answer(p, s);
+		return;
+	}
 	if (s->result != NULL && strlen(s->result) > STEP_RESULT_MAX) {
 		s->state = STEP_REFUSED;
 		s->why =

@@ -111,6 +111,7 @@ DEEDS = {  # to itself, and to those that look after it
     "much on stderr": lambda run: ([os.write(2, b"n" * 100000) for _ in range(100)], well(run)),
     "binary on stdout": lambda run: (os.write(1, bytes(range(256)) * 1000), well(run)),
     "many logs": then_well(*[b'{"type":"log","run":%d,"text":"flood"}'] * 50000),
+    "many steps": then_well(*[b'{"type":"step","run":%d,"name":"one of many"}'] * 5000),
     "many pongs": then_well(*[b'{"type":"pong","n":7}'] * 50000),
 }
 ACTS = LIES | DEEDS
@@ -131,7 +132,7 @@ def take(message, later):
 
 def main():
     rest, later = b"", []
-    say({"type": "hello", "version": 1, "kinds": {"raw": {}}, "concurrency": CONCURRENCY})
+    say({"type": "hello", "version": 2, "kinds": {"raw": {}}, "concurrency": CONCURRENCY})
     while True:
         ready, _, _ = select.select([3], [], [], 0.02 if later else None)
         while later and later[0][0] <= time.monotonic():
