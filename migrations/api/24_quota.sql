@@ -343,7 +343,8 @@ declare
   v_n bigint;
 begin
   looked := 0;
-  if not exists (select from pgrab_internal.lines() k(key) where k.key like 'quota:held:%') then
+  if not exists (select from pgrab.cluster c where c.quotas)
+    or not exists (select from pgrab_internal.lines() k(key) where k.key like 'quota:held:%') then
     return;
   end if;
   next_us := 1000000;
