@@ -17,7 +17,7 @@ const PROTOCOLS = [2, 1] // the best first
 const LINE_MAX = 1024 * 1024
 const STEP_MAX = 64 * 1024
 const DEPTH_MAX = 900 // a node reads 1,000 levels, and ends a process that sends more
-const STEPS_WAIT = 500 // of one run, for their answers: a node ends a process that has more than 1,000
+const STEPS_WAIT = 500 // of one run, for their answers: a node refuses more than 1,000
 const RETRY_MAX = 365 * 86400 // seconds
 const WAIT_MAX = 3650 * 86400
 
