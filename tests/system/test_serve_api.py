@@ -295,7 +295,7 @@ def test_a_pool_goes_to_zero_and_back_and_no_run_is_ended(db, nodes, serving):
     db.query("insert into pgrab.task (kind) select 'noop' from generate_series(1, 300)")
     assert pool.poll() == 0, "what needs no label is not for this pool"
     for round_no in (1, 2):
-        tasks = [db.add(kind="shell", command="sleep 0.7", require='{"gpu": "yes"}') for _ in range(8)]
+        tasks = [db.add(kind="shell", command="sleep 1.5", require='{"gpu": "yes"}') for _ in range(8)]
         before = len(pool.started)
         wait_until(lambda: pool.poll() and not db.query("select from pgrab.task where id = any (%s)", tasks), 30,  # noqa: B023
                    "the work to be done", step=0.3)
@@ -487,7 +487,7 @@ def test_events_tell_of_runs_and_nodes(db, nodes, serving):
     events.wait(r"HTTP/1.1 200[^\0]*text/event-stream[^\0]*event: nodes\ndata: \[\]")
     nodes.start("n1")
     events.wait(r'event: nodes\ndata: \[\{"name" : "n1", "state" : "up"\}\]')
-    task = db.add(kind="shell", command="sleep 2", name=HOSTILE + "\n\ndata: x")
+    task = db.add(kind="shell", command="sleep 4", name=HOSTILE + "\n\ndata: x")
     started = events.wait(r"event: started\ndata: (.*)")
     assert json.loads(started[1])["task_id"] == task and json.loads(started[1])["name"].startswith(HOSTILE)
     ended = json.loads(events.wait(r"event: ended\ndata: (.*)")[1])
