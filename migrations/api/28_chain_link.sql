@@ -198,7 +198,7 @@ begin
     from unnest((select b.child), (select b.n), (select b.bad), (select b.ran), (select b.fire))
       c(child, n, bad, ran, fire)
     where t.id = any (array[c.child]) and t.status = 'waiting' and t.incarnation is null
-      and t.needs is not null
+      and t.needs > 0 -- 0: its handler waits for a signal
       and not c.bad and (t.needs > c.n or t.met + c.ran > 0)
     returning t.id, t.chain, pgrab.shard(t.id) as shard, t.due_at,
       (t.wait_for is not null or t.kind = 'batch') and t.needs = 0 as asks)
@@ -236,7 +236,7 @@ begin
   from unnest((select b.child), (select b.n), (select b.bad), (select b.ran), (select b.fire))
       x(child, n, bad, ran, fire)
     join pgrab.task t on t.id = any (array[x.child])
-      and case when t.status = 'waiting' and t.incarnation is null and t.needs is not null
+      and case when t.status = 'waiting' and t.incarnation is null and t.needs > 0
           and t.id <> all (c.counted)
         then x.bad or t.needs <= x.n and t.met + x.ran = 0 end
     cross join lateral (

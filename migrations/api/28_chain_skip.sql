@@ -42,7 +42,7 @@ begin
     from doomed d cross join lateral (
       select t.id
       from pgrab_internal.children_in_run(d.id) c join pgrab.task t on t.id = any (array[c.child_id])
-      where t.status = 'waiting' and t.incarnation is null and t.needs is not null
+      where t.status = 'waiting' and t.incarnation is null and t.needs > 0
         and not pgrab_internal.run_if_met(c.run_if, d.ended) offset 0) x),
   found as (
     select d.id, max(d.fire) as fire
@@ -86,7 +86,7 @@ begin
   from (
     select i, not exists (
       select from pgrab_internal.children_in_run(i.id) c join pgrab.task t on t.id = any (array[c.child_id])
-      where t.status = 'waiting' and t.incarnation is null and t.needs is not null
+      where t.status = 'waiting' and t.incarnation is null and t.needs > 0
         and not pgrab_internal.run_if_met(c.run_if, i.ended)) as done
     from unnest((select s)) i) x;
   v_below := (
@@ -119,64 +119,73 @@ begin
     s := r.s;
     v_skipped := v_skipped || r.skipped;
   end loop;
-  perform pgrab_internal.skips_keep(s);
+  if cardinality(s) > 0 then
+    perform pgrab_internal.skips_keep(s);
+    perform pg_notify('pgrab', 'waits');
+  end if;
   return v_skipped;
 end $$;
 comment on function pgrab_internal.skip_below is
   'Skips what can never start below links that have ended, up to a slice; the rest is kept for '
   'chain_tick(). Returns what was skipped.';
 
-create or replace function pgrab_internal.skips_take() returns pgrab_internal.skip[]
+create or replace function pgrab_internal.skips_take(p_chain bigint) returns pgrab_internal.skip[]
 language sql as $$
   with taken as (
     delete from pgrab.skipping s using (
-      select x.task_id from pgrab.skipping x order by x.task_id limit pgrab_internal.skip_slice()
-      for update skip locked) x
+      select x.task_id from pgrab.skipping x where x.chain = p_chain
+      limit pgrab_internal.skip_slice() for update skip locked) x
     where s.task_id = any (array[x.task_id]) returning s.task_id, s.chain, s.status, s.fire_at)
   select array_agg(row(t.*)::pgrab_internal.skip) from taken t
 $$;
-comment on function pgrab_internal.skips_take is 'Takes what is left to be skipped below.';
+comment on function pgrab_internal.skips_take is 'Takes what is left to be skipped below in a chain.';
 
-create or replace function pgrab_internal.chain_tick_one() returns boolean
+-- A link that a user has locked undoes all of it, what was taken too: the next round does it.
+create or replace function pgrab_internal.chain_tick_one(p_chain bigint) returns boolean
 language plpgsql as $$
 declare
+  s pgrab_internal.skip[];
   r record;
-  s constant pgrab_internal.skip[] := pgrab_internal.skips_take();
-  c_chains constant bigint[] := array(select distinct i.chain from unnest(s) i);
 begin
+  s := pgrab_internal.skips_take(p_chain); -- not where it is declared: that is no part of this block
   if s is null then
     return false;
   end if;
   r := pgrab_internal.skip_on(s);
   perform pgrab_internal.skips_keep(r.s);
   perform pgrab_internal.chain_count(r.skipped);
-  perform pgrab_internal.chains_end(c_chains);
+  perform pgrab_internal.chains_end(array[p_chain]);
   return true;
-exception when lock_not_available or deadlock_detected then
-  return false; -- a user has a link locked: the next round does it
+exception when others then
+  if sqlstate not in ('55P03', '40P01') and not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+    raise;
+  end if;
+  raise log 'links below task % cannot be skipped now: %', s[1].id, sqlerrm;
+  return false;
 end $$;
 comment on function pgrab_internal.chain_tick_one is
-  'Skips one slice. False: there is none, or it must wait.';
+  'Skips one slice of a chain. False: there is none, or it must wait.';
 
--- Serves: duties.sql.
-create or replace function pgrab_internal.chain_tick() returns void
+-- Serves: waits.sql.  The chains in any order, because there may not be time for all.
+create or replace function pgrab_internal.chain_tick(out looked bigint, out next_us bigint)
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
   c_until constant timestamptz := clock_timestamp() + interval '300 ms';
+  v_chain bigint;
 begin
-  if exists (select from pgrab.skipping) and pgrab_internal.duty_take('chains', '0.5 s') then
-    while clock_timestamp() < c_until and pgrab_internal.chain_tick_one() loop end loop;
+  looked := 0;
+  if not exists (select from pgrab.skipping) then
+    return;
   end if;
-exception when others then -- the other duties must not wait for it
-  if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
-    raise;
+  next_us := 500000;
+  if pgrab_internal.duty_take('chains', '0.4 s') then
+    for v_chain in select s.chain from pgrab.skipping s group by s.chain order by random() loop
+      while clock_timestamp() < c_until and pgrab_internal.chain_tick_one(v_chain) loop
+        looked := looked + 1;
+      end loop;
+    end loop;
   end if;
-  raise warning 'links could not be skipped: %', sqlerrm;
 end $$;
 comment on function pgrab_internal.chain_tick is
-  'Goes on with what the ends of runs have left to be skipped.';
-
--- Serves: duties.sql.
-create or replace function pgrab_internal.chain_waits() returns boolean
-language sql as $$ select exists (select from pgrab.skipping) $$;
-comment on function pgrab_internal.chain_waits is 'Is anything left to be skipped?';
+  'Goes on with what the ends of runs have left to be skipped. Returns how many slices, and in how many '
+  'microseconds it is time to look again. Null: nothing is left.';

@@ -269,19 +269,19 @@ end $$;
 comment on function pgrab_internal.chain_of_ended is
   'The chain that a link has left and that goes on without it, and whether the link was a root.';
 
--- Leaves out a link that another parent keeps from running.
-create or replace function pgrab_internal.links_to_reopen(p_id bigint) returns bigint[]
+-- In the graph that the run began with.  Leaves out a link that another parent keeps from running.
+create or replace function pgrab_internal.links_to_reopen(p_ids bigint[]) returns bigint[]
 language plpgsql as $$
 declare
-  v_open bigint[] := array[p_id];
+  v_open bigint[] := p_ids;
   v_more bigint[] := v_open;
 begin
   loop
     select array_agg(distinct t.id) into v_more
-    from unnest(v_more) o(id) cross join lateral pgrab_internal.children_of(o.id) x
+    from unnest(v_more) o(id) cross join lateral pgrab_internal.children_in_run(o.id) x
       join pgrab.task t on t.id = any (array[x.child_id])
     where t.status = 'skipped' and t.id <> all (v_open) and not exists (
-      select from pgrab_internal.parents_of(t.id) a
+      select from pgrab_internal.parents_in_run(t.id) a
         cross join lateral (
           select case when a.parent_id <> all (v_open)
             then pgrab_internal.parent_status(a.parent_id) end as status
@@ -292,24 +292,22 @@ begin
   end loop;
   return v_open;
 end $$;
-comment on function pgrab_internal.links_to_reopen is 'A parked link and what was skipped because of it.';
+comment on function pgrab_internal.links_to_reopen is
+  'Parked links, and what was skipped because of them.';
 
-create or replace function pgrab_internal.link_reopen(p_id bigint) returns void
+-- p_ids: all of this chain.
+create or replace function pgrab_internal.links_reopen(p_chain bigint, p_ids bigint[]) returns void
 language plpgsql set enable_seqscan = off set jit = off set plan_cache_mode = force_generic_plan as $$
 declare
-  v_chain constant bigint := (select t.chain from pgrab.task t where t.id = p_id);
   v_open bigint[];
 begin
-  if v_chain is null then
-    return;
-  end if;
-  perform from pgrab.task t where t.chain = v_chain order by t.id for update;
-  perform from pgrab.chain c where c.chain = v_chain for update;
-  perform pgrab_internal.chain_settled(array[v_chain]);
-  v_open := pgrab_internal.links_to_reopen(p_id);
+  perform from pgrab.task t where t.chain = p_chain order by t.id for update;
+  perform from pgrab.chain c where c.chain = p_chain for update;
+  perform pgrab_internal.chain_settled(array[p_chain]);
+  v_open := pgrab_internal.links_to_reopen(p_ids);
   perform pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version,
       case when t.status = 'scheduled' then 'edit' else 'reopen' end, p_attempt => 0,
-      p_needs => case when t.id = p_id then 0 else a.needs end, p_met => a.met)))
+      p_needs => case when t.id = any (p_ids) then 0 else a.needs end, p_met => a.met)))
   from pgrab.task t cross join lateral (
       select count(*) filter (where a.parent_id = any (v_open) or p.status is null)::integer as needs,
         count(*) filter (where a.parent_id <> all (v_open) and p.status <> 'skipped')::integer as met
@@ -319,12 +317,13 @@ begin
     -- waiting links that had counted the end which is undone
     or t.status = 'waiting' and t.incarnation is null and t.needs is not null
       and not pgrab_internal.has_begun(t.attempt, t.steps) and t.id = any (array(
-      select x.child_id from unnest(v_open) o(id) cross join lateral pgrab_internal.children_of(o.id) x));
-  perform pgrab_internal.chain_recount(array[v_chain]);
-  perform pgrab_internal.links_ended(v_chain, pgrab_internal.chain_after(v_chain), v_open);
+      select x.child_id
+      from unnest(v_open) o(id) cross join lateral pgrab_internal.children_in_run(o.id) x));
+  perform pgrab_internal.chain_recount(array[p_chain]);
+  perform pgrab_internal.links_ended(p_chain, pgrab_internal.chain_after(p_chain), v_open);
 end $$;
-comment on function pgrab_internal.link_reopen is
-  'Brings a parked link, and those that were skipped because of it, back into the run.';
+comment on function pgrab_internal.links_reopen is
+  'Brings parked links, and those that were skipped because of them, back into the run.';
 
 create or replace function pgrab_internal.delete_chain(p_id bigint, p_by text)
 returns setof pgrab_internal.task

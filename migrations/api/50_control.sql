@@ -103,8 +103,10 @@ begin
   perform pgrab_internal.move(array_agg(pgrab_internal.move_to(
     t.id, t.version, 'retry', p_due_at => clock_timestamp(), p_attempt => 0)))
   from pgrab.task t where t.id = any (v_ids);
-  perform pgrab_internal.link_reopen(t.id) from pgrab.task t
-  where t.id = any (v_ids) and t.chain is not null;
+  perform pgrab_internal.links_reopen(c.chain, c.ids)
+  from (
+    select t.chain, array_agg(t.id) as ids from pgrab.task t
+    where t.id = any (v_ids) and t.chain is not null group by t.chain) c;
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
 comment on function pgrab_internal.retry is 'pgrab.retry() for a caller.';
@@ -169,6 +171,7 @@ declare
   t pgrab_internal.task;
   r record;
   v_running bigint[];
+  v_chains bigint[] := '{}'; -- that are cancelled
   v_why constant text := 'cancelled by ' || p_by;
   v_live constant bigint[] := array(
     select i from unnest(pgrab_internal.batch_close(p_ids, p_by)) i
@@ -184,9 +187,12 @@ begin
       select * into t from pgrab.task x where x.id = t.id;
       continue when not found;
     end if;
-    if t.chain is not null and not exists (select from pgrab_internal.parents_of(t.id))
+    if t.chain = any (v_chains) then -- what the row says now may be about its next run
+      t.status := case when t.status = 'running' then 'running' else 'cancelled' end;
+    elsif t.chain is not null and not exists (select from pgrab_internal.parents_of(t.id))
       and (t.schedule is null or pgrab_internal.chain_under_way(t.chain)) then
       v_running := array(select (c).id from pgrab_internal.chain_cancel(t.chain, v_why) c);
+      v_chains := v_chains || t.chain;
       t.status := case when t.id = any (v_running) then 'running' else 'cancelled' end;
     elsif t.status = 'running' then
       perform pgrab_internal.wish_stop(t);
@@ -301,6 +307,13 @@ return array_remove((p_definition ->> 'parent_id')::bigint || array(
   from jsonb_array_elements(p_definition -> 'parents') with ordinality e(edge, n) order by e.n), null);
 comment on function pgrab_internal.definition_parents is 'The parents of a definition, in their order.';
 
+create or replace function pgrab_internal.definition_above(p_definition jsonb) returns bigint[]
+language sql immutable
+return array_remove(
+  pgrab_internal.definition_parents(p_definition) || (p_definition ->> 'batch')::bigint, null);
+comment on function pgrab_internal.definition_above is
+  'What has to be there before a task of this definition: its parents, and its batch.';
+
 -- p_new: the new ids of tasks that have just come back, by their old ones.
 create or replace function pgrab_internal.undelete_one(p_id bigint, p_new jsonb, p_by text)
 returns bigint
@@ -325,8 +338,11 @@ begin
       message = format('task %s cannot come back: its parent %s is not there', p_id, v_missing),
       hint = 'Bring back both in one call: pgrab.undelete(array[...]).';
   end if;
-  v_want := d.definition - 'parents' || jsonb_strip_nulls(jsonb_build_object('owner', d.owner,
+  v_want := d.definition - 'parents'
+    - case when pgrab_internal.limit_is_batch(d.definition ->> 'limit_key') then 'limit_key' else '' end
+    || jsonb_strip_nulls(jsonb_build_object('owner', d.owner,
     'parent_id', case when v_first = 1 then v_parents[1] end,
+    'batch', p_new -> (d.definition ->> 'batch'),
     'run_at', case when d.definition ->> 'schedule' is null and v_parents is null then d.fire_at end));
   v_id := pgrab_tool.add(v_want);
   insert into pgrab.edge (parent_id, child_id, run_if)
@@ -341,7 +357,7 @@ returns setof pgrab_internal.task
 language plpgsql as $$
 declare
   c_above constant jsonb := (
-    select jsonb_object_agg(i, pgrab_internal.definition_parents(d.definition))
+    select jsonb_object_agg(i, pgrab_internal.definition_above(d.definition))
     from unnest(p_ids) i cross join lateral pgrab_internal.deleted(i, p_by) d);
   v_left bigint[] := array(select distinct i from unnest(p_ids) i order by i);
   v_ready bigint[];

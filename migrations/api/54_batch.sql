@@ -181,13 +181,28 @@ begin
 end $$;
 comment on function pgrab_internal.batch_edited is 'An edit of max_running changes the limit of a batch.';
 
+-- Waits for members that are not committed.  The rows are written, because a repeatable read transaction that
+-- adds members would not hear of a lock; and one cannot do this itself, because it does not see new members.
+create or replace function pgrab_internal.batches_lock(p_ids bigint[]) returns void
+language plpgsql as $$
+begin
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    raise exception using errcode = '25001',
+      message = 'a batch cannot be given up in a ' || current_setting('transaction_isolation') || ' transaction',
+      hint = 'It does not see the members that others have added meanwhile. Use read committed.';
+  end if;
+  perform from pgrab.batch b where b.task_id = any (p_ids) order by b.task_id for update;
+  update pgrab.batch b set look_at = b.look_at where b.task_id = any (p_ids);
+end $$;
+comment on function pgrab_internal.batches_lock is 'No member joins these batches until this transaction ends.';
+
 create or replace function pgrab_internal.batch_deleted(o pgrab_internal.task) returns void
 language plpgsql as $$
 begin
   if o.kind <> 'batch' then
     return;
   end if;
-  perform from pgrab.batch b where b.task_id = o.id for update; -- waits for members that are not committed
+  perform pgrab_internal.batches_lock(array[o.id]);
   if exists (select from pgrab.task t where t.batch = o.id) then
     raise exception using errcode = '55000', schema = 'pgrab', table = 'task',
       message = format('batch %s has members', o.id),
@@ -348,10 +363,9 @@ begin
     perform from pgrab.task t
     where t.id = any (v_ids) and t.kind = 'batch' and (t.owner = p_by or pgrab_internal.may_operate(p_by))
     order by t.id for update;
-    perform from pgrab.batch b
-    where b.task_id in (select t.id from pgrab.task t where t.id = any (v_ids) and t.kind = 'batch'
-      and (t.owner = p_by or pgrab_internal.may_operate(p_by)))
-    order by b.task_id for update;
+    perform pgrab_internal.batches_lock(array(
+      select t.id from pgrab.task t where t.id = any (v_ids) and t.kind = 'batch'
+        and (t.owner = p_by or pgrab_internal.may_operate(p_by))));
     v_all := pgrab_internal.batch_ids(p_ids, false, p_by);
   end loop;
   return v_all;

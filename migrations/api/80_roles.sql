@@ -297,7 +297,7 @@ create or replace function pgrab_internal.rights_node() returns void
 language plpgsql as $$
 declare
   c_calls constant text[] := '{end_sql_backends,finish,recover,misfire,is_copy,limit_take,limit_give_back,
-    limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,chain_waits,strays_tick,ring,
+    limit_tick,limit_waits,waits_tick,batches_tick,lanes_tick,chain_tick,strays_tick,ring,
     move,park,args_for,secrets,answer_token,run_key_make,run_proof,check_run,finish_run,finish_runs,step_run,
     steps_record,pools_announce,node_died,node_back,overdue_tick,slow_tick,waiting_tick,clock_tick,
     notices_tell,quotas_tick,calendars_tick,blackouts_tick,blackout_patterns,blackout_setters,shut,

@@ -206,9 +206,9 @@ begin
     + (v_plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
 end $$;
 insert into pgrab.task (id, kind) overriding system value
-select i, 'noop' from generate_series(1, 5, 2) i;
+select i, 'noop' from generate_series(1, 9, 2) i;
 insert into pgrab.task (id, kind, parent_id) overriding system value
-select i, 'noop', i - 1 from generate_series(2, 6, 2) i;
+select i, 'noop', i - 1 from generate_series(2, 10, 2) i;
 create temporary table cost (what text, blocks bigint);
 insert into cost select 'to know the way', pg_temp.blocks(1);
 insert into cost select 'before', pg_temp.blocks(3);
@@ -217,8 +217,9 @@ select -1, -i, -i, 'success', true from generate_series(1, 40000) i;
 insert into pgrab.skipping (task_id, chain, status) select -i, -1, 'skipped' from generate_series(1, 40000) i;
 delete from pgrab.edge_change;
 delete from pgrab.skipping;
-insert into cost select 'after', pg_temp.blocks(5);
-select cmp_ok((select blocks from cost where what = 'after'), '<',
+-- the least of three: other sessions may make this one read the catalog anew
+insert into cost select 'after', pg_temp.blocks(i) from unnest('{5,7,9}'::bigint[]) i;
+select cmp_ok((select min(blocks) from cost where what = 'after'), '<',
   (select blocks + 60 from cost where what = 'before'), 'dead changes of graphs cost an end nothing');
 select pg_temp.fresh();
 

@@ -18,7 +18,8 @@ create function pg_temp.ticks(p_most integer) returns bigint language plpgsql as
 declare
   n integer := 0;
 begin
-  while n < p_most and pgrab_internal.chain_tick_one() loop n := n + 1; end loop;
+  while n < p_most and pgrab_internal.chain_tick_one((
+    select min(s.chain) from pgrab.skipping s)) loop n := n + 1; end loop;
   return n;
 end $$;
 

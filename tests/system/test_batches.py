@@ -1,6 +1,9 @@
 """Batches with real nodes: many members, members that add members, failures, death in between."""
 import json
 
+import psycopg
+import pytest
+
 from cluster import run_pgrab
 
 
@@ -67,3 +70,24 @@ def test_what_fails_is_retried_or_given_up(db, nodes):
     run_pgrab("cancel", "load", dsn=db.dsn)
     assert ended(db, b)[0] == "cancelled"
     assert db.one("select count(*) from pgrab.task where batch = %s", b) == 0
+
+
+@pytest.mark.parametrize("how", ["select pgrab.cancel(%s)", "delete from pgrab.task where id = %s"])
+def test_a_transaction_that_does_not_see_new_members_gives_up_no_batch(db, how):
+    batch = db.add(kind="batch")
+    with db.connect(autocommit=False) as person:
+        person.execute("set transaction isolation level repeatable read")
+        person.execute("select 1 from pgrab.task")
+        db.add(kind="noop", batch=batch)
+        with pytest.raises(psycopg.Error, match="a batch cannot be given up in a repeatable read transaction"):
+            person.execute(how, [batch])
+
+
+def test_a_transaction_that_sees_no_cancel_adds_no_member(db):
+    batch = db.add(kind="batch")
+    with db.connect(autocommit=False) as person:
+        person.execute("set transaction isolation level repeatable read")
+        person.execute("select 1 from pgrab.task")
+        db.query("select pgrab.cancel(%s)", batch)
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            person.execute("insert into pgrab.task (kind, batch) values ('noop', %s)", [batch])

@@ -216,3 +216,23 @@ def test_a_long_line_whose_root_fails_holds_up_nobody(db, nodes):
     assert late < 1, late
     assert not db.query("select from pgrab.skipping") and len(db.query("select from pgrab.task where status = 'skipped'")) == 20000
     db.query("select pgrab.retry(%s)", root)  # its run is settled
+
+
+@pytest.mark.deadline(120)
+def test_one_locked_link_puts_off_only_its_own_chain(db, nodes):
+    """Below a link that has failed much is to be skipped, of which a node does a part at a time."""
+    for first in (100_000, 200_000):
+        db.query("""insert into pgrab.task (id, kind, command, parent_id, max_attempts, key) overriding system value
+            select g.i, case when g.i = %s then 'shell' else 'noop' end, case when g.i = %s then 'false' else '' end, nullif(g.i - 1, %s), 1, g.i::text
+            from generate_series(%s, %s) g(i) order by g.i""", first, first, first - 1, first, first + 2500)
+
+    def waiting(first):
+        return db.one("select count(*) from pgrab.task where status = 'waiting' and id between %s and %s", first, first + 2500)
+
+    with db.connect(autocommit=False) as person:
+        person.execute("update pgrab.task set slots = 1 where id = 101500")
+        nodes.start()
+        wait_until(lambda: waiting(200_000) == 0, 20, "the other chain to be skipped")
+        assert waiting(100_000) > 0
+        person.rollback()
+    wait_until(lambda: waiting(100_000) == 0, 20, "the first chain to be skipped")
