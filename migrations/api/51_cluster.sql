@@ -140,11 +140,15 @@ end $$;
 comment on function pgrab_internal.is_copy is
   'True: this database was copied or restored from another one. Then it pauses all tasks.';
 
-create or replace function pgrab_internal.resume_all() returns boolean
+create or replace function pgrab_internal.resume_all(p_adopt boolean) returns boolean
 language plpgsql as $$
 declare
   p constant record := pgrab_internal.here();
 begin
+  if not p_adopt and pgrab_tool.copied() then
+    raise exception using errcode = '55000', message = 'this database is a copy of another one',
+      hint = 'Its tasks run there, too, if that one is up. If they may run here: select pgrab.adopt().';
+  end if;
   update pgrab.cluster c
   set paused = false, paused_at = null, paused_by = null, system_id = p.system_id, database = p.database
   where c.paused or (c.system_id, c.database) is distinct from (p.system_id, p.database);
@@ -154,4 +158,4 @@ begin
   perform pgrab_internal.ring('{}');
   return true;
 end $$;
-comment on function pgrab_internal.resume_all is 'pgrab.resume_all() for a caller.';
+comment on function pgrab_internal.resume_all is 'pgrab.resume_all() and pgrab.adopt() for a caller.';

@@ -73,13 +73,13 @@ begin
   perform pgrab_internal.call_check(new.verb, new.caller);
   if new.verb = 'apply' then
     new.n := pgrab_internal.apply(new.file, new.word, new.done, new.caller);
-  elsif new.verb in ('drain', 'undrain', 'pause_all', 'resume_all', 'rotate_answer_key') then
+  elsif new.verb in ('drain', 'undrain', 'pause_all', 'resume_all', 'adopt', 'rotate_answer_key') then
     case new.verb
       when 'drain' then new.node := pgrab_internal.drain(new.word, new.caller);
       when 'undrain' then new.node := pgrab_internal.undrain(new.word);
       when 'pause_all' then
         select p.paused, p.put_back into new.done, new.n from pgrab_internal.pause_all(new.caller) p;
-      when 'resume_all' then new.done := pgrab_internal.resume_all();
+      when 'resume_all', 'adopt' then new.done := pgrab_internal.resume_all(new.verb = 'adopt');
       when 'rotate_answer_key' then
         -- twice, and no token that is out is worth anything
         delete from pgrab_internal.key k where k.name = 'answer_before';
@@ -87,7 +87,9 @@ begin
         insert into pgrab_internal.key (name, value) values ('answer', pgrab_internal.answer_key_make());
         new.done := true;
     end case;
-    insert into pgrab.event (what, role, task) values (new.verb, new.caller, new.word);
+    -- adopt() is a resume_all() that may happen in a copy
+    insert into pgrab.event (what, role, task)
+    values (replace(new.verb, 'adopt', 'resume_all'), new.caller, new.word);
   elsif new.verb = 'resolve' then
     new.word := pgrab_internal.resolve(new.ids[1], new.word, new.file, new.caller);
   elsif new.verb = 'backfill' then
@@ -284,13 +286,12 @@ create or replace function pgrab.resume_all() returns boolean
 language sql
 return (pgrab_tool.call('resume_all')).done;
 comment on function pgrab.resume_all() is
-  'Undoes pgrab.pause_all(). Fires that have become due meanwhile run as each task''s misfire says. In a '
-  'copy of a database it also confirms that its tasks may run here, as pgrab.adopt() does. False: nothing '
-  'was paused.';
+  'Undoes pgrab.pause_all(). Fires that have become due meanwhile run as each task''s misfire says. Refused '
+  'in a copy of a database: see pgrab.adopt(). False: nothing was paused.';
 
 create or replace function pgrab.adopt() returns boolean
 language sql
-return pgrab.resume_all();
+return (pgrab_tool.call('adopt')).done;
 comment on function pgrab.adopt() is
   'Confirms that the tasks of this database, which is a copy or was restored elsewhere, may run here: until '
   'then nodes take nothing. False: there was nothing to confirm.';

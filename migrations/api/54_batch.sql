@@ -188,13 +188,15 @@ language plpgsql as $$
 begin
   if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
     raise exception using errcode = '25001',
-      message = 'a batch cannot be given up in a ' || current_setting('transaction_isolation') || ' transaction',
+      message = format('a batch cannot be given up in a %s transaction',
+        current_setting('transaction_isolation')),
       hint = 'It does not see the members that others have added meanwhile. Use read committed.';
   end if;
   perform from pgrab.batch b where b.task_id = any (p_ids) order by b.task_id for update;
   update pgrab.batch b set look_at = b.look_at where b.task_id = any (p_ids);
 end $$;
-comment on function pgrab_internal.batches_lock is 'No member joins these batches until this transaction ends.';
+comment on function pgrab_internal.batches_lock is
+  'No member joins these batches until this transaction ends.';
 
 create or replace function pgrab_internal.batch_deleted(o pgrab_internal.task) returns void
 language plpgsql as $$

@@ -1,7 +1,7 @@
 -- What a person does to nodes and to all tasks at once: drain, pause_all, and the consent that a copy needs.
 begin;
 \ir nodes.inc
-select plan(25);
+select plan(26);
 
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, heartbeat_every, dead_after,
   started_at, incarnation, state, heartbeat_at)
@@ -55,6 +55,7 @@ select is(pgrab_internal.is_copy(), true, 'on another server it is a copy');
 select is((select (c.paused, c.paused_by)::text from pgrab.cluster c),
   '(t,"a node, because this database is a copy of another one")', 'in which nothing starts');
 select is(pgrab_tool.copied(), true, 'whoever asks');
+select throws_ok('select pgrab.resume_all()', '55000', 'this database is a copy of another one');
 select is(pgrab.adopt(), true, 'until somebody says that it may');
 select is(pgrab_internal.is_copy(), false, 'then it is none');
 select is(pgrab.adopt(), false, 'and there is nothing more to say');
