@@ -346,7 +346,7 @@ def test_what_export_prints_changes_nothing_when_it_is_applied(db, tmp_path):
     path.write_text(json.dumps(FILE))
     pgrab(db, "apply", path)
     db.add(kind="http", command="http://localhost/", key="full", args={"headers": {"a": "b"}}, run_at="2100-01-01", require={"zone": "eu"}, misfire="all", source="x",
-           on_failure={"kind": "noop"}, expect_within="1 day", keep="3 days", stall_after="1 min", jitter="10 s", starts_at="2090-01-01", paused=True)
+           on_failure={"kind": "noop"}, expect_within="1 day", keep="3 days", stall_after="1 min", jitter="10 s", schedule="@daily", starts_at="2090-01-01", paused=True)
     text = pgrab(db, "export")
     path.write_text(text)
     assert pgrab(db, "apply", path) == "Nothing changes.\n"
