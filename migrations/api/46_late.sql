@@ -24,6 +24,11 @@ begin atomic
   select (s.value ->> 'at')::timestamptz, format('waited for signal %s', s.value ->> 'name')
   from jsonb_array_elements(r.signals) s
   union all
+  (select r.claimed_at, 'went on after its handler had waited'
+  from pgrab.run x
+  where x.task_id = r.task_id and x.fire_at = r.fire_at and x.outcome = 'waited'
+    and x.finished_at <= coalesce(r.started_at, r.claimed_at) limit 1)
+  union all
   select e.at, format('paused; %s resumed it', e.role)
   from pgrab.event e where e.task_id = r.task_id and e.what = 'resume' and e.at >= r.fire_at
   union all

@@ -1,7 +1,7 @@
 -- Why a run began late: each thing that the history knows, and nothing that it does not.
 begin;
 \ir nodes.inc
-select plan(15);
+select plan(16);
 insert into pgrab.node (id, name, host, pid, pgrab_version, strategy, slots, kinds, heartbeat_every,
   dead_after, started_at, incarnation, state, heartbeat_at)
 values (1, 'n1', 'h', 1, '1', 'id_hash', 2, '{noop}', '1 s', '1 hour', now(), 11, 'up', now());
@@ -37,6 +37,12 @@ select 20, 1, now() - interval '1 h', now() - interval '2 h', now() - interval '
   now() - interval '1 h' + interval '99 s', 1, 'succeeded', 'noop', current_user, 5, 'extract';
 select is(pg_temp.late(17, 100, 101, '{"chain": 5, "definition": {"parent_id": 20}}'),
   'waited for extract at TIME', 'a parent');
+insert into pgrab.run (task_id, version, fire_at, created_at, started_at, finished_at, attempt, outcome, kind,
+  owner)
+select 51, 1, now() - interval '1 h', now() - interval '2 h', now() - interval '1 h',
+  now() - interval '1 h' + interval '2 s', 1, 'waited', 'noop', current_user;
+select is(pg_temp.late(51, 100, 101), 'went on after its handler had waited at TIME',
+  'a wait of its handler');
 insert into pgrab.event (at, what, role, task_id, task)
 select now() - interval '1 h' + interval '90 s', 'resume', 'anna', 18, 'x';
 select is(pg_temp.late(18, 100, 101), 'paused; anna resumed it at TIME', 'a pause');

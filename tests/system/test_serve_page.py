@@ -466,7 +466,11 @@ def test_the_overview_counts_what_the_last_day_missed_and_began_late(db, serving
     assert "All of these began in time. The history of a task shows its older runs." in Visitor(serve).get("/began-late").words
     db.query("insert into pgrab.run (task_id, version, fire_at, claimed_at, started_at, finished_at, created_at, attempt, outcome, kind, owner, name) "
              "select 9, g, now() - interval '1 h', now(), now() - interval '1 h' + g * interval '40 s', now(), '2026-01-01', 1, 'succeeded', 'noop', 'x', "
-             "'night ' || g from generate_series(1, 3) g union all select 8, 1, now(), null, null, now(), now(), 0, 'missed', 'noop', 'x', 'gone'")
+             "'night ' || g from generate_series(1, 3) g union all select 8, 1, now(), null, null, now(), now(), 0, 'missed', 'noop', 'x', 'gone' "
+             # one that was inserted late, and one that went on after a wait
+             "union all select 7, 1, '2026-01-01', now(), now(), now(), now(), 1, 'succeeded', 'noop', 'x', 'backfill' "
+             "union all select 6, g, now() - interval '1 h', now(), now() - interval '1 h' + g * interval '10 min', now() - interval '1 h' + g * interval '11 min', "
+             "'2026-01-01', 1, case g when 0 then 'waited' else 'succeeded' end, 'noop', 'x', 'slept' from generate_series(0, 1) g")
     page = Visitor(serving()).get("/")
     assert "1 fire was missed" in page.words and "2 runs began more than a minute late" in page.words, page.words
     assert {"/began-late", "/history?outcome=missed"} <= {a.get("href") for _, a in page.elements}

@@ -10,9 +10,10 @@ from (
       where y.outcome <> 'succeeded' and y.finished_at > statement_timestamp() - interval '1 day'
       order by y.finished_at desc limit 10000) x) f
   cross join (
-    select count(*) filter (where x.attempt = 1 and x.began > x.fire_at + interval '1 minute') as late,
-      case when count(*) = 10000 then min(x.finished_at) end as since
+    select count(*) filter (where :began_late) as late,
+      case when count(*) = 10000 then min(r.finished_at) end as since
     from (
-      select y.attempt, y.fire_at, y.finished_at, coalesce(y.started_at, y.claimed_at) as began
+      select y.task_id, y.attempt, y.fire_at, y.created_at, y.finished_at,
+        coalesce(y.started_at, y.claimed_at) as began
       from pgrab.run y where y.finished_at > statement_timestamp() - interval '1 day'
-      order by y.finished_at desc limit 10000) x) r
+      order by y.finished_at desc limit 10000) r) r
