@@ -185,6 +185,29 @@ end $$;
 comment on function pgrab_internal.apply_tasks is
   'Makes the tasks what the file says, or says all that is wrong with it.';
 
+create or replace function pgrab_internal.apply_twice(p_file jsonb, p_tasks jsonb) returns void
+language plpgsql as $$
+declare
+  v_called text;
+begin
+  select format('%s %L', v.thing, x.item ->> v.member) into v_called
+  from (values ('task', p_tasks, 'key'), ('limit', p_file -> 'limits', 'key'),
+      ('quota', p_file -> 'quotas', 'owner'), ('quota', p_file -> 'quotas', 'share_key'),
+      ('calendar', p_file -> 'calendars', 'name'), ('blackout', p_file -> 'blackouts', 'name'))
+      v(thing, items, member)
+    cross join lateral jsonb_array_elements(
+      case jsonb_typeof(v.items) when 'array' then v.items end) x(item)
+  where x.item ->> v.member is not null
+  group by v.thing, v.member, x.item ->> v.member having count(*) > 1
+  order by v.thing <> 'task', v.thing, x.item ->> v.member limit 1;
+  if found then
+    raise exception using errcode = '22023', message = v_called || ' is in the file twice',
+      hint = 'The second would replace the first. Take one out, or give it another key or name.';
+  end if;
+end $$;
+comment on function pgrab_internal.apply_twice is
+  'Refuses a file that has two things of one kind with one key or name: the first would be lost.';
+
 -- What is another's is left alone.  Quotas are operators' business, in whatever file they stand.  Days that
 -- the file does not name stay: it may be the holidays of one year.  Of a day that it names twice, as two
 -- holidays may fall on one, the first counts.
@@ -322,6 +345,7 @@ begin
     raise exception using errcode = '22023', message = 'tasks that are missing from the file can only be '
       'deleted within one source', hint = 'Name the source.';
   end if;
+  perform pgrab_internal.apply_twice(p_file, c_tasks);
   perform pgrab_internal.apply_lists(p_file, p_by);
   perform pgrab_internal.apply_tasks(c_tasks, c_source, p_by);
   if p_prune then

@@ -1,6 +1,6 @@
 -- A file of tasks: what it says is made so, and made so again it changes nothing.
 begin;
-select plan(58);
+select plan(67);
 set local timezone = 'UTC';
 
 -- Each task: its key, and what a person may have written.
@@ -110,6 +110,32 @@ select is((select count(*) from pgrab.task where key in ('x', 'y')), 0::bigint,
 select is(pgrab.apply('[{"key": "mine", "kind": "noop"}]', 'etl'), 1::bigint,
   'a task without a source may be taken into one');
 select is((select t.source from pgrab.task t where t.key = 'mine'), 'etl', 'and belongs to it then');
+
+-- The first of two would be lost, and the next apply would make it run again.
+select throws_ok(format('select pgrab.apply(%L)', file), '22023', said, said)
+from (values
+  ('[{"key": "x", "kind": "noop"}, {"key": "y", "kind": "noop"}, {"key": "x", "command": "select 1"}]',
+    'task ''x'' is in the file twice'),
+  ('[{"key": 7, "kind": "noop"}, {"key": "7", "kind": "noop"}]', 'task ''7'' is in the file twice'),
+  ('{"tasks": [], "limits": [{"key": "x", "max_running": 1}, {"key": "x", "max_running": 2}]}',
+    'limit ''x'' is in the file twice'),
+  ('{"tasks": [], "calendars": [{"name": "x"}, {"name": "y"}, {"name": "x"}]}',
+    'calendar ''x'' is in the file twice'),
+  ('{"tasks": [], "blackouts": [{"name": "x", "schedule": "@daily", "lasts": "1 hour"},
+    {"name": "x", "schedule": "@weekly", "lasts": "1 hour"}]}', 'blackout ''x'' is in the file twice'),
+  ('{"tasks": [], "quotas": [{"share_key": "x", "max_tasks": 1}, {"share_key": "x", "max_tasks": 2}]}',
+    'quota ''x'' is in the file twice'),
+  ('{"tasks": [], "quotas": [{"owner": "x", "max_tasks": 1}, {"owner": "x", "max_tasks": 2}]}',
+    'quota ''x'' is in the file twice')) v(file, said);
+select is((select count(*) from pgrab.task where key in ('x', 'y', '7')), 0::bigint, 'nothing was applied');
+select lives_ok($$select pgrab.apply('{"tasks": [{"key": "x", "kind": "noop", "run_at": "2099-01-01"}],
+    "limits": [{"key": "x", "max_running": 1}], "calendars": [{"name": "x"}],
+    "quotas": [{"share_key": "x", "max_tasks": 1}]}')$$,
+  'things of several kinds may be called alike');
+select pgrab.delete('x');
+delete from pgrab.quota;
+delete from pgrab.limit where key = 'x';
+delete from pgrab.calendar where name = 'x';
 
 -- ---------------------------------------------------------------------------------------------------- quotas
 create function pg_temp.quotas(p_more text) returns bigint language sql as $$
