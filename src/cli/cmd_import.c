@@ -29,7 +29,8 @@ static const struct option_key keys[] = {
 	"of pg_cron: the jobs of this database (default: the one that SOURCE connects to)"),
     CLI_TEXT_ROW(role, 0, "ROLE", "of pg_cron: only the jobs of this role"),
     CLI_TEXT_ROW(user, 0, "USER",
-	"of a crontab: whose it is (default: yours); with --system: only the jobs of this user"),
+	"of a crontab: whose it is, with which the keys begin (default: yours, and they do not); "
+	"with --system: only the jobs of this user"),
     CLI_TEXT_ROW(calendar, 0, "NAME",
 	"of an iCalendar file: which calendar its days are closed in (default: what the file is called in "
 	"itself, else holidays)"),

@@ -133,19 +133,21 @@ split_percent(const char *text, struct buf *command, struct buf *input, bool *ha
 		buf_addc(input, '\n');
 }
 
-/* The program's name; in a table of many users, after the user's.  A line may begin with "(" or ";". */
+/* The program's name; after the user's, if the table is one of many users, or of one who was named: two
+ * users may run the same program.  A line may begin with "(" or ";". */
 static void
 put_key(struct crontab *t, cJSON *task, const char *user, const char *command)
 {
 	size_t end = strcspn(command, " \t;|&<>");
 	char key[80];
 	const char *name = command;
+	bool whose = t->m->system || t->m->user != NULL;
 
 	for (const char *s = command; s < command + end; s++) {
 		if (*s == '/' && s + 1 < command + end)
 			name = s + 1;
 	}
-	snprintf(key, sizeof key, "%.30s%s%.*s", t->m->system ? user : "", t->m->system ? "/" : "",
+	snprintf(key, sizeof key, "%.30s%s%.*s", whose ? user : "", whose ? "/" : "",
 	    end > 0 ? (int)(command + end - name) : 3, end > 0 ? name : "job");
 	(void)utf8_trim(key, strlen(key));
 	cJSON_AddStringToObject(task, "key", key);

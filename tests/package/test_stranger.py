@@ -116,7 +116,7 @@ def test_the_first_day(fresh_debian, deb, older_deb, db, cluster, webhook):
 
     assert "failed: exit code 3: /: 97% used\nit has failed" in stranger.do("Be told")
     wait_until(lambda: Webhook.told, 30, "the alert")
-    assert Webhook.told == [{"text": "check-disk.sh failed: exit code 3: /: 97% used"}]
+    assert Webhook.told == [{"text": "pgrab/check-disk.sh failed: exit code 3: /: 97% used"}]
 
     why = stranger.do("Find out why")
     assert "exit code 3" in why and "97% used" in why, why

@@ -87,6 +87,13 @@ def test_a_table_of_many_users_says_what_becomes_of_them(db, tmp_path):
     assert list(imported("crontab", path, "--system", "--user", "root")[0]) == ["root/a", "root/d"]
 
 
+def test_two_users_crontabs_have_no_key_in_common(db, tmp_path):
+    """With --user the second apply would otherwise make the first user's job the second's."""
+    for user, command in (("root", "/bin/backup a"), ("nobody", "/bin/backup b")):
+        apply(db, "crontab", crontab(tmp_path, f"1 2 * * * {command}\n"), "--user", user)
+    assert db.query("select key, command from pgrab.task order by key") == [("nobody/backup", "/bin/backup b"), ("root/backup", "/bin/backup a")]
+
+
 BAD = {"60 * * * * a": 'minute 60', "0 0 31 2 * a": "it can never fire", "0 0 * FOO * a": "month", "@fortnightly a": "unknown word", "5~3 * * * * a": "minute"}
 
 

@@ -498,14 +498,14 @@ def test_import_a_crontab(db, nodes, tmp_path):
     path.write_text(CRONTAB)
     done = run_pgrab("import", "crontab", path, "--user", "nobody", dsn=db.dsn)
     tasks = {t["key"]: t for t in json.loads(done.stdout)["tasks"]}
-    assert list(tasks) == ["backup", "date", "backup-2", "cat"]
-    assert tasks["backup"] == {"key": "backup", "kind": "shell", "command": "/usr/local/bin/backup --full", "schedule": "0 2 * * 1-5", "timezone": "UTC", "max_attempts": 1,
+    assert list(tasks) == ["nobody/backup", "nobody/date", "nobody/backup-2", "nobody/cat"]
+    assert tasks["nobody/backup"] == {"key": "nobody/backup", "kind": "shell", "command": "/usr/local/bin/backup --full", "schedule": "0 2 * * 1-5", "timezone": "UTC", "max_attempts": 1,
                                "misfire": "once", "timeout": "7 days", "args": {"env": {"PATH": "/usr/bin:/bin"}, "cwd": pwd.getpwnam("nobody").pw_dir, "umask": "022"}}
     assert done.stderr.splitlines() == [
         f"pgrab import: {path}, line 2: MAILTO=ops@example.org is left out: output is kept in the history, and an alert can send mail when a task fails",
         "pgrab import: user nobody: cron ran these jobs as this user; pgrab runs them as the node's run_as, or as that of the section [owner ROLE] of the role that applies the file"]
-    assert (tasks["date"]["command"], tasks["date"]["timezone"], tasks["backup-2"]["schedule"]) == ("date +%F > /dev/null", "Europe/Berlin", "@daily")
-    assert (tasks["cat"]["command"], tasks["cat"]["args"]["stdin"]) == ("cat", "hello\nyou\n")
+    assert (tasks["nobody/date"]["command"], tasks["nobody/date"]["timezone"], tasks["nobody/backup-2"]["schedule"]) == ("date +%F > /dev/null", "Europe/Berlin", "@daily")
+    assert (tasks["nobody/cat"]["command"], tasks["nobody/cat"]["args"]["stdin"]) == ("cat", "hello\nyou\n")
     path.write_text(f"HOME={tmp_path}\n" + CRONTAB)
     assert len(as_json(db, "import", "crontab", path, "--apply", "--dry-run")) == 4 and db.one("select count(*) from pgrab.task") == 0
     assert len(as_json(db, "import", "crontab", path, "--apply")) == 4
