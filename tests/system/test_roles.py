@@ -4,7 +4,7 @@ import re
 
 import psycopg
 import pytest
-from cluster import Db, Nodes, in_schema, migrate_beside_nodes, run_pgrab, stays
+from cluster import ROOT, Db, Nodes, in_schema, migrate_beside_nodes, run_pgrab, stays
 from psycopg import conninfo, errors, sql
 
 GROUPS = {"alice": "pgrab_submit", "bob": "pgrab_submit", "op": "pgrab_operator", "rd": "pgrab_read", "machine": "pgrab_node"}
@@ -405,6 +405,15 @@ def test_bounds_of_who_submits(roles):
         with pytest.raises(errors.InvalidParameterValue, match="cannot be"):
             insert(roles, "alice", kind="noop", run_at="2099-01-01", **columns)
     insert(roles, "alice", kind="noop", run_at="2099-01-01", priority=9)
+
+
+def test_a_submitter_deletes_by_key(roles):
+    """As docs/security.md and docs/sql.md say."""
+    statement = re.search(r"^delete from pgrab\.tasks where .*;$", (ROOT / "docs/security.md").read_text(), re.M)[0]
+    for who, key in (("alice", "billing/1"), ("alice", "billing/2"), ("alice", "mail"), ("bob", "billing/3")):
+        insert(roles, who, kind="noop", run_at="2099-01-01", key=key, name=f"called {key}")
+    roles.ask("alice", statement)
+    assert roles.db.query("select array_agg(key order by key) from pgrab.task where name like 'called %'") == [(["billing/3", "mail"],)]
 
 
 def test_what_was_done_is_written_down(roles):
