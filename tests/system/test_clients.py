@@ -17,7 +17,20 @@ import pgrab_handler  # noqa: E402
 from pgrab_client import AsyncQueue, FakeQueue, Queue  # noqa: E402
 
 HANDLERS = """
-from pgrab_handler import Fail, run, task
+from itertools import count
+from pgrab_handler import Fail, TimedOut, run, task
+
+made = count(1)
+
+@task("approval")
+def approval(ctx):
+    said = [ctx.step("make", made.__next__)]
+    try:
+        ctx.wait("never", 1)
+    except TimedOut as e:
+        said.append(str(e))
+    ctx.sleep("pause", 1)
+    return [*said, ctx.wait("early"), ctx.wait("late"), ctx.step("make", made.__next__), ctx.attempt]
 
 @task("double")
 def double(n: int, ctx):
@@ -37,6 +50,8 @@ def story(queue, write):
     mend = queue.enqueue("double", {"n": 4}, parent_id=bad, run_if="failure")
     never = queue.enqueue("double", {"n": 5}, parent_id=bad)
     asks = queue.enqueue("double", {"n": 6}, wait_for="approved")
+    approval = queue.enqueue("approval", max_attempts=1)
+    queue.signal(approval, "early", {"by": "cat"})
     gone = queue.enqueue("double", {"n": 7}, run_at=now + timedelta(days=9))
     with queue.batch(key="night") as batch:
         many = batch.enqueue_many("double", [{"n": n} for n in range(20)])
@@ -46,7 +61,11 @@ def story(queue, write):
     cancelled = queue.cancel(gone)
     write()
     ends = [queue.wait_for(task, timeout=30) for task in (second, bad, mend, never, asks, gone, batch.id, after, many[19])]
-    return cancelled, len(many), [(end.outcome, end.value if end.outcome == "succeeded" else None) for end in ends], ends[1].error.split("\n")[0]
+    waits = queue.result(approval) is None
+    queue.signal(approval, "late", [7])
+    write()
+    ends.append(queue.wait_for(approval, timeout=30))
+    return cancelled, waits, len(many), [(end.outcome, end.value if end.outcome == "succeeded" else None) for end in ends], ends[1].error.split("\n")[0]
 
 
 def declared():
@@ -58,7 +77,7 @@ def declared():
 def start_handlers(db, nodes, tmp_path):
     (tmp_path / "handlers.py").write_text(HANDLERS)
     config = tmp_path / "pgrab.conf"
-    config.write_text(f"[pool words]\ncommand = {sys.executable} handlers.py\nkinds = double\nconcurrency = 1\ncwd = {tmp_path}\n"
+    config.write_text(f"[pool words]\ncommand = {sys.executable} handlers.py\nkinds = double,approval\nconcurrency = 1\ncwd = {tmp_path}\n"
                       f"env = PYTHONPATH={ROOT}/contrib/handlers/python,PYTHONDONTWRITEBYTECODE=1\n")
     nodes.start("n1", config=config)
     db.wait("select schema is not null from pgrab.kind where kind = 'double'", timeout=15)
@@ -69,7 +88,8 @@ def start_handlers(db, nodes, tmp_path):
 @pytest.mark.deadline(120)
 def test_a_real_queue_and_the_fake_tell_the_same_story(db, handled):
     told = story(FakeQueue(declared()), lambda: None)
-    assert told[2][-1] == ("succeeded", {"n": 38, "of": {}}) and told[3] == "less than nothing", told
+    assert told[3][-2] == ("succeeded", {"n": 38, "of": {}}) and told[4] == "less than nothing", told
+    assert told[1] and told[3][-1] == ("succeeded", [1, "signal never did not come in time", {"by": "cat"}, [7], 1, 1]), told
     with handled() as connection:
         assert story(Queue(connection), connection.commit) == told
     with handled() as connection:

@@ -172,8 +172,8 @@ export class Batch {
  *     const task = await queue.enqueue('send_email', { user_id: 7 })
  *     assert.equal((await queue.waitFor(task)).outcome, 'succeeded')
  *
- * It keeps the rules of keys, times, priorities, attempts with their backoff, parents and run_if, signals, and batches; it has no
- * schedules, limits, calendars or timeouts, and refuses them.
+ * It keeps the rules of keys, times, priorities, attempts with their backoff, parents and run_if, signals, waits and steps, and
+ * batches; it has no schedules, limits, calendars or timeouts, and refuses them.
  */
 export class FakeQueue extends Queue {
   static known = ['kind', 'args', 'command', 'name', 'key', 'run_at', 'priority', 'max_attempts', 'backoff', 'backoff_max', 'parent_id', 'parents', 'run_if',
@@ -207,7 +207,8 @@ export class FakeQueue extends Queue {
     const above = (parent_id === null ? parents : [...parents, parent_id]).map(parent => this.find(parent))
     const id = this.tasks.length + 1
     this.tasks.push({ priority: 0, max_attempts: 3, backoff: 5, backoff_max: 3600, run_if: 'success', ...values, key, id, parents: above,
-      args: JSON.parse(JSON.stringify(values.args)), due: run_at, attempt: 0, result: null, sealed: false, signals: new Map() })
+      args: JSON.parse(JSON.stringify(values.args)), due: run_at, attempt: 0, result: null, sealed: false, signals: new Map(),
+      steps: {}, waits: null })
     return id
   }
 
@@ -243,12 +244,16 @@ export class FakeQueue extends Queue {
       return
     }
     t.attempt++
+    if (t.waits !== null && !t.signals.has(t.waits)) t.steps[`wait:${t.waits}`] = {} // its time is over, which a node records so
+    t.waits = null
+    const waits = Object.fromEntries([...t.signals].filter(([name]) => !(`wait:${name}` in t.steps)))
     try {
       const parents = Object.fromEntries(t.parents.map(parent => [parent.name ?? parent.id, parent.result.value]))
       const value = await this.handle(t.kind, t.args, {
-        id: t.id, command: t.command, attempt: t.attempt, parents, signal: t.signals.get(t.wait_for), traceparent: t.traceparent })
+        id: t.id, command: t.command, attempt: t.attempt, parents, signal: t.signals.get(t.wait_for), traceparent: t.traceparent, steps: t.steps, waits })
       t.result = { outcome: 'succeeded', value: value ?? null, error: null }
     } catch (e) {
+      if (e?.name === 'Waiting') return this.wait(t, e)
       const retry = e.retry ?? 'default'
       if (t.attempt >= t.max_attempts || retry === 'no') {
         t.result = { outcome: 'failed', value: null, error: e.message }
@@ -257,6 +262,13 @@ export class FakeQueue extends Queue {
         t.due = new Date(this.now.getTime() + seconds * 1000)
       }
     }
+  }
+
+  // The run has ended, waited; the task runs again, at no cost, when the signal comes or its time is over.
+  wait(t, { signal, timeout }) {
+    t.attempt--
+    t.waits = signal
+    t.due = new Date(timeout === null ? 8.64e15 : this.now.getTime() + timeout * 1000) // 8.64e15: the last there is
   }
 
   /** Carries out what is due, and what becomes due by it; returns how many runs that were. @returns {Promise<number>} */
@@ -310,7 +322,8 @@ export class FakeQueue extends Queue {
 
   /** @override */
   async signal(task, name, payload = null) {
-    const { signals } = this.find(task)
-    if (!signals.has(name)) signals.set(name, payload) // the first of a name wins
+    const t = this.find(task)
+    if (!t.signals.has(name)) t.signals.set(name, payload) // the first of a name wins
+    if (t.waits === name && t.due > this.now) t.due = this.now
   }
 }

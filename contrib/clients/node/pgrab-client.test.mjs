@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
+import { call, task } from '../../handlers/node/pgrab-handler.mjs'
 import { FakeQueue, Queue, insertStatement } from './pgrab-client.mjs'
 
 const answers = (...rows) => {
@@ -85,4 +86,23 @@ test('the fake: keys, chains, signals, batches, cancel', async () => {
   const gone = await queue.enqueue('a')
   assert.deepEqual([await queue.cancel(gone), await queue.cancel(gone), (await queue.waitFor(gone)).outcome], [true, false, 'cancelled'])
   await assert.rejects(queue.enqueue('a', {}, { schedule: '@daily' }), /knows nothing of the column schedule/)
+})
+
+test('the fake: a handler that waits', async () => {
+  let made = 0
+  task('approval', async (args, ctx) => {
+    const said = [await ctx.step('make', () => ++made)]
+    await ctx.wait('never', 1).catch(e => said.push(e.message))
+    await ctx.sleep('pause', 1)
+    return [...said, await ctx.wait('early'), await ctx.wait('late'), await ctx.step('make', () => ++made), ctx.attempt]
+  })
+  const queue = new FakeQueue(call, NOW)
+  const approval = await queue.enqueue('approval', {}, { max_attempts: 1 })
+  await queue.signal(approval, 'early', { by: 'cat' })
+  assert.equal(await queue.runDue(), 1)
+  await assert.rejects(queue.waitFor(approval, { timeout: 60000 }), /has not ended for 60000 ms/)
+  await queue.signal(approval, 'never', 'too late')
+  await queue.signal(approval, 'late', [7])
+  assert.deepEqual(await queue.waitFor(approval),
+    { outcome: 'succeeded', value: [1, 'signal never did not come in time', { by: 'cat' }, [7], 1, 1], error: null })
 })

@@ -335,6 +335,8 @@ class _Fake:
         self.id, self.values, self.due_at = task_id, values, due_at
         self.attempt, self.result, self.sealed = 0, None, False  # type: int, Optional[Result], bool
         self.signals: dict[str, Any] = {}
+        self.steps: dict[str, Any] = {}  # what its runs have recorded; of a wait that is over in vain, as a node has it, {}
+        self.waits: Optional[str] = None  # in its run, for this signal, at most until due_at
 
 
 class FakeQueue(Queue):
@@ -347,7 +349,7 @@ class FakeQueue(Queue):
         queue.advance(3600)
 
     handle(kind, args, **context) carries out a task, as pgrab_handler.call() does.  It keeps the rules of keys, times, priorities,
-    attempts with their backoff, parents and run_if, signals, and batches; it has no schedules, limits, calendars or timeouts, and
+    attempts with their backoff, parents and run_if, signals, waits and steps, and batches; it has no schedules, limits, calendars or timeouts, and
     refuses them.
     """
 
@@ -423,7 +425,11 @@ class FakeQueue(Queue):
                 else Result("failed", None, f"{len(ends) - good} of its members failed")
             return
         row.attempt += 1
-        context: dict[str, Any] = {"id": row.id, "attempt": row.attempt}
+        if row.waits is not None and row.waits not in row.signals:
+            row.steps[f"wait:{row.waits}"] = {}  # its time is over
+        row.waits = None
+        waits = {name: payload for name, payload in row.signals.items() if f"wait:{name}" not in row.steps}
+        context: dict[str, Any] = {"id": row.id, "attempt": row.attempt, "steps": row.steps, "waits": waits}
         if values.get("command") is not None:
             context["command"] = values["command"]
         if values.get("wait_for") is not None:
@@ -440,6 +446,16 @@ class FakeQueue(Queue):
                 row.due_at = self.now + timedelta(seconds=self._backoff(row, getattr(e, "retry", "default")))
             else:
                 row.result = Result("failed", None, str(e))
+        except BaseException as e:
+            if type(e).__name__ != "Waiting":  # pgrab_handler's, which need not be there
+                raise
+            self._wait(row, getattr(e, "name"), getattr(e, "timeout"))
+
+    def _wait(self, row: _Fake, name: str, timeout: Optional[float]) -> None:
+        """The run has ended, waited; the task runs again, at no cost, when the signal comes or its time is over."""
+        row.attempt -= 1
+        row.waits = name
+        row.due_at = datetime.max.replace(tzinfo=timezone.utc) if timeout is None else self.now + timedelta(seconds=timeout)
 
     @staticmethod
     def _backoff(row: _Fake, retry: Any) -> float:
@@ -500,4 +516,7 @@ class FakeQueue(Queue):
         return True
 
     def signal(self, task: Task, name: str, payload: Any = None) -> None:
-        self._find(task).signals.setdefault(name, json.loads(json.dumps(payload)))  # the first of a name wins
+        row = self._find(task)
+        row.signals.setdefault(name, json.loads(json.dumps(payload)))  # the first of a name wins
+        if row.waits == name:
+            row.due_at = min(row.due_at, self.now)

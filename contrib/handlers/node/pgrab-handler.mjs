@@ -341,8 +341,8 @@ function misfit(schema, value, at) {
 
 /**
  * Calls a handler as a node would, for tests: args that a row could not have are refused, and the result is what a child in a chain
- * would find.  context.steps: {name: result}, what an earlier attempt has recorded; context.waits: {name: payload}, signals that have
- * come.  One that has not is a Waiting.
+ * would find.  context.steps: {name: result}, what an earlier attempt has recorded, and where this one records; context.waits:
+ * {name: payload}, signals that have come.  One that has not is a Waiting.
  * @param {string} kind @param {object} [args] @param {object} [context]
  */
 export async function call(kind, args = {}, context = {}) {
@@ -352,13 +352,13 @@ export async function call(kind, args = {}, context = {}) {
   const why = misfit({ ...entry.schema, type: 'object' }, given, 'args')
   if (why !== null) throw new TypeError(`${why}, says the handler of kind ${kind}`)
   const message = { run: 1, id: 1, kind, attempt: 1, max_attempts: 3, fence: '0-0', fire_at: '1970-01-01T00:00:00.000000Z', timeout: 3600, args: given, ...context }
-  const steps = new Map(Object.entries(context.steps ?? {}))
-  for (const [name, payload] of Object.entries(context.waits ?? {})) steps.set(`wait:${name}`, { payload })
+  const steps = context.steps ?? {}
+  const waits = new Map(Object.entries(context.waits ?? {}).map(([name, payload]) => [`wait:${name}`, { payload }]))
   const ask = async (name, text) => {
-    if (text !== undefined && !steps.has(name)) steps.set(name, JSON.parse(text))
-    return { recorded: steps.has(name), result: steps.get(name) }
+    if (text !== undefined && !Object.hasOwn(steps, name)) steps[name] = JSON.parse(text)
+    return { recorded: waits.has(name) || Object.hasOwn(steps, name), result: waits.get(name) ?? steps[name] }
   }
-  const ctx = new Context({ ...message, steps: steps.keys() }, () => {}, ask)
+  const ctx = new Context({ ...message, steps: Object.keys(steps) }, () => {}, ask)
   const value = stringify(await entry.handler(given, ctx), 'the result') ?? 'null'
   return JSON.parse(notDeep(value, DEPTH_MAX, 'the result'))
 }

@@ -412,13 +412,14 @@ def _misfit(schema: Any, value: Any, at: str) -> Optional[str]:
     return next((why for why in (_misfit(*part) for part in parts) if why is not None), None)
 
 
-def _remember(steps: dict[str, Any]) -> Callable[[Context, str, Optional[str]], Future[dict[str, Any]]]:
+def _remember(steps: dict[str, Any], waits: dict[str, Any]) -> Callable[[Context, str, Optional[str]], Future[dict[str, Any]]]:
     """Records steps here: for tests of handlers."""
     def ask(ctx: Context, name: str, text: Optional[str]) -> Future[dict[str, Any]]:
         if text is not None:
             steps.setdefault(name, json.loads(text))
         answered: Future[dict[str, Any]] = Future()
-        answered.set_result({"recorded": True, "result": steps[name]} if name in steps else {"recorded": False})
+        known = waits if name in waits else steps
+        answered.set_result({"recorded": True, "result": known[name]} if name in known else {"recorded": False})
         return answered
     return ask
 
@@ -426,7 +427,8 @@ def _remember(steps: dict[str, Any]) -> Callable[[Context, str, Optional[str]], 
 def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> Any:
     """Calls a handler as a node would, for tests: args that a row could not have are a ValueError, a coroutine is awaited, and the
     result is what a child in a chain would find.  Where a loop runs already, the coroutine is returned as it is.  steps={"name": result}:
-    what an earlier attempt has recorded; waits={"name": payload}: signals that have come.  One that has not is a Waiting.
+    what an earlier attempt has recorded, and where this one records; waits={"name": payload}: signals that have come.  One that has not
+    is a Waiting.
     """
     handler = _handlers.get(kind)
     if handler is None:
@@ -439,7 +441,7 @@ def call(kind: str, args: Optional[dict[str, Any]] = None, **context: Any) -> An
                "timeout": 3600.0, "args": given, **context}
     ctx = Context(message, lambda sent: None)
     waits = {f"wait:{name}": {"payload": payload} for name, payload in context.get("waits", {}).items()}
-    ctx._ask, ctx._awaits = _remember({**context.get("steps", {}), **waits}), handler.is_async
+    ctx._ask, ctx._awaits = _remember(context.get("steps", {}), waits), handler.is_async
     value = handler.call(ctx)
     if inspect.iscoroutine(value):
         try:
