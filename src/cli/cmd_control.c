@@ -122,7 +122,9 @@ const struct command cmd_run_now = {.name = "run-now",
     .group = GROUP_DO,
     .usage = "TASK... [OPTIONS]",
     .summary = "make tasks due at once",
-    .details = "With --wait the exit status is 0 if it succeeded; retries are part of it.",
+    .details =
+	"With --wait the exit status is 0 if it succeeded; retries are part of it. Of a chain it waits for\n"
+	"this task only, not for those below it: how the chain has ended is in pgrab.chain_runs.",
     .options = now_keys,
     .options_size = sizeof(struct now_options),
     .min_operands = 1,
