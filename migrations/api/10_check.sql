@@ -328,9 +328,6 @@ return case
   when t.starts_at >= t.ends_at then 'ends_at: It must be later than starts_at.'
   when not t.starts_at between '0001-01-01 UTC' and '9999-12-31 UTC'
     then 'starts_at: Give a point in time, in the years 1 to 9999, or null.'
-  when t.schedule is null and num_nonnulls(t.starts_at, t.ends_at) > 0
-    then case when t.starts_at is null then 'ends_at' else 'starts_at' end
-      || ': It is about a schedule, and there is none; run_at says when the task runs.'
   when t.run_if not in ('success', 'failure', 'always') then 'run_if: One of: success, failure, always.'
   when t.on_closed not in ('skip', 'next', 'previous') then 'on_closed: One of: skip, next, previous.'
   when t.on_closed <> 'skip' and t.schedule ~* '^[ \t]*@(every|after)[ \t]'

@@ -215,10 +215,12 @@ begin
 end $$;
 comment on function pgrab_internal.no_move is 'Refuses a move that is not in the table.';
 
--- As src/db/fault.c says.  A day of the history that is missing is no fault of a row.
+-- As src/db/fault.c says.  A day of the history that is missing is no fault of a row; here only the text of
+-- the error tells.
 create or replace function pgrab_internal.row_fault(p_sqlstate text, p_message text) returns boolean
 language sql immutable
-return left(p_sqlstate, 2) in ('22', '23', '2F', '38', '39', '44', '54', 'P0')
+return (left(p_sqlstate, 2) in ('22', '23', '2F', '38', '39', '44', '54', 'P0')
+    or p_sqlstate in ('XX001', 'XX002'))
   and p_message not like 'no partition of relation%'
   and p_message not like '%violates partition constraint%';
 comment on function pgrab_internal.row_fault is

@@ -352,11 +352,18 @@ begin
     for v_key in select k.key from pgrab_internal.lines() k(key) where k.key like 'quota:held:%'
       order by random()
     loop
-      loop
-        v_n := pgrab_internal.quota_release(v_key);
-        looked := looked + v_n;
-        exit when v_n < 500 or clock_timestamp() > c_until;
-      end loop;
+      begin
+        loop
+          v_n := pgrab_internal.quota_release(v_key);
+          looked := looked + v_n;
+          exit when v_n < 500 or clock_timestamp() > c_until;
+        end loop;
+      exception when others then
+        if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+          raise;
+        end if;
+        raise warning 'what % holds cannot go: %', v_key, sqlerrm;
+      end;
       exit when clock_timestamp() > c_until;
     end loop;
   end if;

@@ -447,7 +447,15 @@ begin
   from line l left join (
     select x.*, x.status = 'scheduled' and x.due_at = x.until and x.until > c_now as goes
     from free x) f on f.task_id = l.task_id;
-  perform pgrab_internal.wake(v_ids, v_dues) where v_ids is not null;
+  begin
+    perform pgrab_internal.wake(v_ids, v_dues) where v_ids is not null;
+  exception when others then -- what is refused comes when the blackout would have ended
+    if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+      raise;
+    end if;
+    perform pgrab_internal.wake(array[i.id], array[i.due_at], true)
+    from unnest(v_ids, v_dues) i(id, due_at);
+  end;
   update pgrab_internal.let_go g
   set at = v_at, done = v_done + coalesce(cardinality(v_ids), 0),
     next_at = case when v_n = c_slice then v_seen end

@@ -108,16 +108,25 @@ create trigger node_10_write instead of update on pgrab.node
 -- claimed and not started are put back; a start that waits for it finds a new version.
 create or replace function pgrab_internal.pause_all(p_by text, out paused boolean, out put_back bigint)
 language plpgsql as $$
+declare
+  v_moves pgrab_internal.move[];
 begin
   lock table pgrab.hold in share mode;
   update pgrab.cluster c
   set paused = true, paused_at = clock_timestamp(), paused_by = p_by where not c.paused;
   paused := found;
-  select cardinality(pgrab_internal.move(array_agg(pgrab_internal.move_to(t.id, t.version, 'release'))))
-  into put_back
+  select coalesce(array_agg(pgrab_internal.move_to(t.id, t.version, 'release')), '{}') into v_moves
   from (select distinct i.id from pgrab.hold h cross join unnest(h.ids) i(id)) h cross join lateral (
     select x.id, x.version from pgrab.task x where x.id = h.id and x.status = 'claimed'
     for update skip locked) t;
+  begin
+    put_back := cardinality(pgrab_internal.move(v_moves));
+  exception when others then
+    if not pgrab_internal.row_fault(sqlstate, sqlerrm) then
+      raise;
+    end if;
+    put_back := pgrab_internal.move_each(v_moves);
+  end;
 end $$;
 comment on function pgrab_internal.pause_all is 'pgrab.pause_all() for a caller.';
 

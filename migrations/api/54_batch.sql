@@ -186,7 +186,9 @@ comment on function pgrab_internal.batch_edited is 'An edit of max_running chang
 create or replace function pgrab_internal.batches_lock(p_ids bigint[]) returns void
 language plpgsql as $$
 begin
-  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted')
+    and exists (select from pgrab.batch b where b.task_id = any (p_ids)
+      and b.xmin <> pg_current_xact_id()::xid) then -- nobody else has seen one of this transaction
     raise exception using errcode = '25001',
       message = format('a batch cannot be given up in a %s transaction',
         current_setting('transaction_isolation')),

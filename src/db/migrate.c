@@ -25,7 +25,7 @@
 #include "db/sql_split.h"
 
 #define LOCK_TRIES         30
-#define LOCK_PAUSE_US      US_PER_S /* and half as long again, at random: others get through */
+#define LOCK_PAUSE_US      (2 * US_PER_S) /* at most, and at least half of it: others get through */
 #define SERVER_VERSION_MIN 150000
 #define STATEMENTS_MAX     2000 /* in one file */
 
@@ -320,7 +320,7 @@ apply_all(struct migrator *m, bool there)
 	enum rc done = rc == RC_OK ? RC_RACE : rc;
 	struct backoff pause;
 
-	backoff_init(&pause, LOCK_PAUSE_US, LOCK_PAUSE_US * 3 / 2, (uint64_t)clock_mono_us());
+	backoff_init(&pause, LOCK_PAUSE_US, LOCK_PAUSE_US, (uint64_t)clock_mono_us());
 	for (int i = 0; i < LOCK_TRIES && locked(m, done); i++) {
 		if (i > 0)
 			poll(NULL, 0, (int)(backoff_next_us(&pause) / US_PER_MS));

@@ -74,7 +74,12 @@ sql_find_out(struct sql_work *k)
 		return RC_UNKNOWN;
 	backoff_init(&backoff, 50 * US_PER_MS, US_PER_S, (uint64_t)begun_us);
 	do {
-		if (look(k, &there, &ignored) == RC_OK)
+		enum rc rc;
+
+		db_by(k->worker->db, clock_mono_us() + k->worker->env->call_us);
+		rc = look(k, &there, &ignored);
+		db_by(k->worker->db, 0);
+		if (rc == RC_OK)
 			return there ? RC_OK : RC_AGAIN;
 	} while (try_again(k->host, &backoff, begun_us));
 	return RC_UNKNOWN;

@@ -264,6 +264,7 @@ sql_session_end_backend(struct sql_session *s, struct err *err)
 	if (s->pid[0] == '\0') /* of others nothing is ended */
 		return RC_OK;
 	db_be(db, DB_OF_NODE | DB_PATIENT);
+	db_by(db, clock_mono_us() + s->env->call_us);
 	rc = db_query(db, sql_text("sql_end_backend"), 2, params, &res, err);
 	if (rc == RC_OK && !db_bool(res, 0, 0))
 		rc = err_set(err, RC_AGAIN, "backend %s has not ended", s->pid);

@@ -98,6 +98,7 @@ def test_rights_that_were_granted_outlive_a_migrate(db):
     role = f"{db.name}_Board"
     db.cluster.superuser(f"""create role "{role}"; grant usage on schema pgrab to "{role}";
                      grant select on pgrab.history, pgrab.task to "{role}" with grant option;
+                     grant select (outcome) on pgrab.running, pgrab.failing to "{role}";
                      grant execute on function pgrab.definition_of(bigint, bigint) to "{role}" """, db.name)
     try:
         assert run_pgrab("migrate", "--force", "--dsn", db.dsn).returncode == 0

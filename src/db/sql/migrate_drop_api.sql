@@ -10,13 +10,17 @@ declare
   v_gone boolean;
 begin
   perform set_config('pgrab.grants', (
-    select coalesce(jsonb_agg(format('grant %s on %s to %I%s', a.privilege_type, o.name,
+    select coalesce(jsonb_agg(format('grant %s %s to %I%s', a.privilege_type, o.name,
       pg_get_userbyid(a.grantee), case when a.is_grantable then ' with grant option' end)), '[]')::text
     from (
-      select c.relacl as acl, 'table ' || c.oid::regclass as name, c.relowner as owner
+      select c.relacl as acl, 'on table ' || c.oid::regclass as name, c.relowner as owner
       from pg_class c where c.relnamespace = any (c_schemas) and c.relkind = 'v'
       union all
-      select p.proacl, 'routine ' || p.oid::regprocedure, p.proowner
+      select a.attacl, format('(%I) on table %s', a.attname, c.oid::regclass), c.relowner
+      from pg_class c join pg_attribute a on a.attrelid = c.oid
+      where c.relnamespace = any (c_schemas) and c.relkind = 'v'
+      union all
+      select p.proacl, 'on routine ' || p.oid::regprocedure, p.proowner
       from pg_proc p where p.pronamespace = any (c_schemas)) o
       cross join lateral aclexplode(o.acl) a
     where a.grantee <> 0 and a.grantee <> o.owner and pg_get_userbyid(a.grantee)

@@ -11,7 +11,7 @@ begin
   loop
     begin
       execute v_grant;
-    exception when undefined_table or undefined_function or undefined_object then
+    exception when undefined_table or undefined_column or undefined_function or undefined_object then
       null; -- this version has it no more, or with other parameters
     end;
   end loop;

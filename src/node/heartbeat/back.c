@@ -36,45 +36,44 @@ release(struct heartbeat *h, struct run **batch, size_t n, struct err *err)
 	return rc;
 }
 
-/* batch[0..n).  Returns those that are to be tried again. */
-static struct run *
-give_back(struct heartbeat *h, struct run **batch, size_t n)
+/* After an answer about batch[0..n): what is to be tried again goes before *later. */
+static void
+settle(struct heartbeat *h, struct run *const *batch, size_t n, enum rc rc, struct run **later)
 {
-	struct err err = {0};
-	struct run *later = NULL;
-	enum rc rc = release(h, batch, n, &err);
-
-	if (n > 1 && fault_is_of_row(rc, &err)) { /* of one of them */
-		for (size_t i = 0; i < n; i++)
-			append(&later, give_back(h, batch + i, 1));
-		return later;
-	}
 	for (size_t i = 0; i < n; i++) {
 		bool again = batch[i]->incarnation == atomic_load(&h->node->incarnation) &&
 			     (rc == RC_OK ? batch[i]->place.locked : rc != RC_BAD);
 
 		if (again) {
-			later = run_chain(batch[i], later);
+			*later = run_chain(batch[i], *later);
 			continue;
 		}
 		if (rc != RC_OK)
 			hold_keep(batch[i]->hold); /* it may still be recorded as claimed */
 		run_free(batch[i]);
 	}
-	return later;
 }
 
 void
 heartbeat_hand_back(struct heartbeat *h)
 {
-	struct run *batch[BACK_MAX];
+	struct run *batch[BACK_MAX], *later = NULL;
 	struct mail *m = NULL;
-	size_t n;
+	struct err err = {0};
+	size_t n, each;
+	enum rc rc;
 
 	while (mailbox_pop_until(h->node->back_queue, 0, &m) == RC_OK)
 		h->back = run_chain(run_of(m), h->back);
 	if ((n = batch_take(&h->back, batch, BACK_MAX)) == 0)
 		return;
-	/* After the others: what is locked must not keep them waiting. */
-	append(&h->back, give_back(h, batch, n));
+	rc = release(h, batch, n, &err);
+	each = n > 1 && fault_is_of_row(rc, &err) ? n : 0; /* one of them is refused */
+	for (size_t i = 0; i < each; i++) {
+		if (rc == RC_OK || rc == RC_BAD) /* else there is no connection now */
+			rc = release(h, batch + i, 1, &err);
+		settle(h, batch + i, 1, rc, &later);
+	}
+	settle(h, batch + each, n - each, rc, &later);
+	append(&h->back, later); /* after the others: what is locked must not keep them waiting */
 }

@@ -19,7 +19,7 @@ must_end(const struct heartbeat *h)
 	int64_t ending = lease_ending_us(h->node->set->fence_after_us, h->node->set->dead_after_us);
 	int64_t until = (over < now ? over : now) + ending;
 
-	if (until <= now)
+	if (now >= until + LEASE_MARGIN_US)
 		return now + ending;
 	return until < now + LEASE_MARGIN_US ? now + LEASE_MARGIN_US : until;
 }
@@ -49,7 +49,7 @@ await_ends(struct heartbeat *h, int64_t until_boot_us)
 {
 	/* Each wait is short, so that a stop is seen. */
 	while (
-	    !gate_stopped(&h->gate) && !boss_wait_still(h->node->boss, clock_mono_us() + 200 * US_PER_MS)) {
+	    !gate_stopped(&h->gate) && !boss_wait_still(h->node->boss, clock_mono_us() + 100 * US_PER_MS)) {
 		if (clock_boot_us() < until_boot_us)
 			continue;
 		log_error("fence_stuck", "in_hand=%" PRId64 " hint=\"%s\"", atomic_load(&h->node->in_hand),

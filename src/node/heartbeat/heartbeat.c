@@ -321,7 +321,9 @@ heartbeat_round(struct heartbeat *h)
 	}
 	h->next_us = next_beat(h);
 	backoff_reset(&h->backoff);
+	end_with_lease(h);
 	heartbeat_hand_back(h);
+	db_by(h->db, 0);
 	heartbeat_tell_change(h);
 	pause = next_wish(h);
 	if (pause > clock_mono_us())
