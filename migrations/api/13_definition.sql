@@ -112,7 +112,8 @@ begin
     from jsonb_object_keys(p_changes) k) using p_changes, p_id;
 end $$;
 comment on function pgrab_tool.edit is
-  'Writes columns of a task, given as a JSON object, with the rights of its caller; returns the row.';
+  'Writes columns of a task, given as a JSON object, with the rights of its caller; returns the '
+  'row before it is planned again.';
 
 -- ------------------------------------------------------------------------------------- earlier definitions
 

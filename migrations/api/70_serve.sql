@@ -51,6 +51,7 @@ return case when pgrab_internal.traceparent_fine(p_traceparent) and jsonb_typeof
   then p_task || jsonb_build_object('traceparent', p_traceparent) else p_task end;
 comment on function pgrab_tool.traced is 'A task for add(), in the trace of the request that asks for it.';
 
+-- The row is read again, because what UPDATE returns is older than what triggers make of it (its next fire).
 create or replace function pgrab.edit(p_id bigint, p_changes jsonb) returns setof pgrab_internal.task
 language plpgsql as $$
 begin
@@ -59,11 +60,12 @@ begin
     raise exception using errcode = '22023', message = 'parents cannot be changed here',
       hint = 'Insert into and delete from pgrab.edge, or set parent_id.';
   end if;
-  return query select * from pgrab_tool.edit(p_id, p_changes);
+  perform from pgrab_tool.edit(p_id, p_changes);
   if not found then
     raise exception using errcode = 'P0002', message = format('there is no live task %s', p_id),
       hint = 'select * from pgrab.tasks shows what there is. A task that has ended cannot be edited.';
   end if;
+  return query select t.* from pgrab.task t where t.id = p_id;
 end $$;
 comment on function pgrab.edit(bigint, jsonb) is
   'Changes columns of a task, given as a JSON object of the new values; null sets null.';

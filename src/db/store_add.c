@@ -41,13 +41,29 @@ store_add(struct db *db, const struct new_value *v, size_t n, PGresult **out, st
 	return db_query(db, buf_str(&sql), (int)n, params, out, err);
 }
 
+/* What UPDATE returns is the row before it is planned again, at the end of the statement. */
+static enum rc
+read_again(struct db *db, const char *id, PGresult **out, struct err *err)
+{
+	AUTO_BUF struct buf sql = {0};
+	enum rc rc;
+
+	buf_addf(&sql, "select " ANSWER " from %s.task where id = $1", schema_name());
+	rc = db_query(db, buf_str(&sql), 1, &id, out, err);
+	if (rc != RC_OK)
+		err_prefix(err, "it has been changed, but cannot be read");
+	return rc;
+}
+
 enum rc
 store_edit(
     struct db *db, const char *id, const struct new_value *v, size_t n, PGresult **out, struct err *err)
 {
 	AUTO_BUF struct buf sql = {0};
 	const char *params[NEW_VALUES_MAX + 1] = {id};
+	AUTO_CLEAR PGresult *changed = NULL;
 	size_t n_params = 1;
+	enum rc rc;
 
 	assert(n > 0 && n <= NEW_VALUES_MAX);
 	buf_addf(&sql, "update %s.task set ", schema_name());
@@ -65,6 +81,11 @@ store_edit(
 		if (*v[i].text != '\0')
 			params[n_params++] = v[i].text;
 	}
-	buf_adds(&sql, " where id = $1 returning " ANSWER);
-	return db_query(db, buf_str(&sql), (int)n_params, params, out, err);
+	buf_adds(&sql, " where id = $1 returning id");
+	rc = db_query(db, buf_str(&sql), (int)n_params, params, &changed, err);
+	if (rc == RC_OK && PQntuples(changed) > 0)
+		return read_again(db, id, out, err);
+	*out = changed;
+	changed = NULL;
+	return rc;
 }

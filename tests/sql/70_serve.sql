@@ -19,6 +19,9 @@ select throws_ok($$select pgrab.add(null)$$, '22023', 'a task is a JSON object w
 select is(
   (select t.priority from pgrab.edit(pgrab_tool.id_of('n'), '{"priority": 7, "schedule": "@daily"}') t),
   7::smallint, 'edit');
+select is((select t.run_at || ' ' || t.due_at
+    from pgrab.edit(pgrab_tool.id_of('n'), '{"schedule": "45 3 1 1 *", "timezone": "UTC"}') t),
+  (select n.f || ' ' || n.f from pgrab.next_fire('45 3 1 1 *', 'UTC', now()) n(f)), 'with its new time');
 select is((select t.schedule from pgrab.edit(pgrab_tool.id_of('n'), '{"schedule": null}') t), null,
   'null sets null');
 select throws_ok($$select pgrab.edit(0, '{"priority": 1}')$$, 'P0002', 'there is no live task 0');

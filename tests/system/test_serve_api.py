@@ -34,6 +34,14 @@ def test_a_task_is_added_edited_run_and_deleted(db, nodes, serving):
     assert db.one("select count(*) from pgrab.task") == 0
 
 
+def test_an_edit_answers_with_the_new_time(db, serving):
+    task = db.add(kind="noop", key="nightly", schedule="15 2 1 1 *")
+    answer = serving().api("PATCH", "/tasks/nightly", {"schedule": "45 3 1 1 *"})
+    assert answer["id"] == task and answer["run_at"][5:16] == "01-01T03:45"
+    answer = json.loads(run_pgrab("edit", "nightly", "--schedule", "45 4 1 1 *", "--json", dsn=db.dsn).stdout)
+    assert answer["id"] == task and answer["run_at"][5:16] == "01-01T04:45"
+
+
 def test_answers_are_those_of_the_command_line(db, nodes, serving):
     serve = serving()
     nodes.start("n1")
