@@ -111,6 +111,7 @@ take(struct call *c, struct db *db, const struct api_param *p, struct given *g)
 		g->value[g->n] = pgarray_str(&g->one);
 		break;
 	case API_COUNT: return take_count(c, p, g);
+	case API_WORD: g->value[g->n] = call_query(c, p->name); return call_is_word(c, p->name, p->words);
 	case API_TIME: g->value[g->n] = call_moment(c, p->name, g->text[g->n]); break;
 	case API_ID: return take_id(c, db, g);
 	case API_TASKS: return take_tasks(c, g);

@@ -11,6 +11,7 @@ enum api_from {
 	API_ONE,     /* the first star, as an array of one */
 	API_QUERY,   /* of the URI: name */
 	API_COUNT,   /* the same, a whole number from 1 to `most` */
+	API_WORD,    /* the same, one of `words` */
 	API_TIME,    /* the same, a time or how long ago, as --since */
 	API_BODY,    /* the JSON body, which must be there */
 	API_PAYLOAD, /* the same, if there is one */
@@ -24,6 +25,7 @@ struct api_param {
 	const char *fallback; /* NULL: null */
 	int number;           /* of the star; for API_COUNT the highest value */
 	bool needed;
+	const char *const *words; /* ended by NULL */
 };
 
 enum api_shape {

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/option.h"
+#include "base/texts.h"
 #include "db/fault.h"
 #include "db/sql.h"
 #include "serve/cache.h"
@@ -141,6 +142,20 @@ call_problem(struct call *c, int status, const char *detail, const char *hint)
 	buf_json(&c->out, c->id);
 	buf_adds(&c->out, "}\n");
 	return false;
+}
+
+bool
+call_is_word(struct call *c, const char *name, const char *const *words)
+{
+	const char *given = call_query(c, name);
+	AUTO_BUF struct buf text = {0};
+
+	if (given == NULL || text_among(given, words))
+		return true;
+	buf_addf(&text, "%s: there is no \"%s\"; it is one of:", name, given);
+	for (const char *const *w = words; *w != NULL; w++)
+		buf_addf(&text, "%s %s", w == words ? "" : ",", *w);
+	return call_problem(c, 400, buf_str(&text), NULL);
 }
 
 /* Classes 22, 23 and 54 are about what was sent; P0002, 21000 and 55000 come from our own functions. */

@@ -91,6 +91,10 @@ void prefix_put(struct call *c);
 const char *call_query(const struct call *c, const char *name);
 const char *call_form(const struct call *c, const char *name);
 
+/* Is that parameter of the URI one of these words (ended by NULL), or not there?  False: c holds the
+ * answer. */
+bool call_is_word(struct call *c, const char *name, const char *const *words);
+
 /* In which time zone its answer is: of a page the one that was asked for, or that of the settings. */
 const char *call_zone(const struct call *c);
 

@@ -33,6 +33,17 @@ put_filter(struct call *c, const struct filter *f)
 	buf_adds(&c->out, "</select></label>\n");
 }
 
+/* A word that there is not would find nothing, which looks like good news. */
+static bool
+check_filters(struct call *c, const struct filter *filters)
+{
+	for (const struct filter *f = filters; f->name != NULL; f++) {
+		if (f->values != NULL && !call_is_word(c, f->name, f->values))
+			return false;
+	}
+	return true;
+}
+
 /* The head of a list, with a form to search it; ended by one without a name. */
 static void
 begin_list(struct call *c, const char *title, const struct filter *filters)
@@ -102,7 +113,7 @@ page_tasks(struct call *c, struct db *db)
 	    call_query(c, "node"), call_query(c, "source"), call_query(c, "cursor"), "51"};
 	AUTO_CLEAR PGresult *r = NULL;
 
-	if (call_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
+	if (check_filters(c, filters) && call_ask_shared(c, db, "serve_tasks_page", 8, params, &r)) {
 		begin_list(c, "Tasks", filters);
 		page_form(c, "/tasks", "bulk");
 		page_table(c, r, rows_shown(c, r), SAYS_NO_TASKS, true);
@@ -154,7 +165,7 @@ page_history(struct call *c, struct db *db)
 	    call_query(c, "node"), NULL, NULL, NULL, call_moment(c, "started_since", since),
 	    call_moment(c, "started_until", until), call_query(c, "cursor"), "51"};
 
-	if (!ask_named(c, db, &named, &only))
+	if (!check_filters(c, filters) || !ask_named(c, db, &named, &only))
 		return;
 	if (only != NULL) {
 		params[0] = only;

@@ -4,7 +4,7 @@
 A route: the path ({x}: a part as it is, {x:id}: a task's id, {x:one}: an array of it), the text of src/db/sql that answers, what
 that answers (X: an object, X[]: an array, page of X: an array with a cursor, json X: JSON that the text makes itself), and its
 parameters in the order of the text's: the path's, then those of the query or the body, then the header traceparent (traced).  In the query: x may be left out, x! may
-not, x=d has the default d, x=d..m is a whole number up to m, x@ is a time or how long ago.
+not, x=d has the default d, x=d..m is a whole number up to m, x@ is a time or how long ago, x& is one of the words of x.
 A schema: members with their types; ? may be null, ~ may be left out.  Of SCHEMA.sql, the table of tasks and its comments: what a
 Definition may have.
 """
@@ -22,14 +22,17 @@ COLUMNS = {"boolean": "boolean", "smallint": "integer", "integer": "integer", "b
 
 class Query:
     def __init__(self, spec):
-        self.name, self.needed, self.time, self.default, self.most = re.fullmatch(r"(\w+)(!?)(@?)(?:=(.+?)(?:\.\.(\d+))?)?", spec).groups()
+        self.name, self.needed, self.time, self.word, self.default, self.most = re.fullmatch(r"(\w+)(!?)(@?)(&?)(?:=(.+?)(?:\.\.(\d+))?)?", spec).groups()
 
     def row(self):
-        kind = "API_COUNT" if self.most else "API_TIME" if self.time else "API_QUERY"
-        return param(kind, name=self.name, fallback=self.default, number=self.most, needed=bool(self.needed))
+        kind = "API_COUNT" if self.most else "API_TIME" if self.time else "API_WORD" if self.word else "API_QUERY"
+        return param(kind, name=self.name, fallback=self.default, number=self.most, needed=bool(self.needed),
+                     words=self.word and f"words_{self.name}")
 
-    def describe(self, says):
+    def describe(self, says, words):
         schema = {"type": "integer", "minimum": 1, "maximum": int(self.most)} if self.most else {"type": "string"}
+        if self.word:
+            schema["enum"] = words[self.name]
         default = f"; default {self.default}" if self.default else ""
         return {"name": self.name, "in": "query", "required": bool(self.needed), "description": f"{says}{default}.", "schema": schema}
 
@@ -59,12 +62,12 @@ class Route:
         params = ", ".join(self.params())
         return initializer(members, f".param = {{{params}}}" if params else None)
 
-    def operation(self, parameters):
+    def operation(self, parameters, words):
         says = lambda *names: next(parameters[n] for n in names if n in parameters)
         described = [{"name": name, "in": "path", "required": True, "description": says(self.path, name) + ".",
                       "schema": {"type": "string"}} for name, _ in self.parts]
         described += [TRACEPARENT] * ("traced" in self.row)
-        described += [q.describe(says(f"{self.path}?{q.name}", q.name)) for q in self.query]
+        described += [q.describe(says(f"{self.path}?{q.name}", q.name), words) for q in self.query]
         schema = kind_of(self.answer + "[]" * (self.shape == "page of "))
         made = {"summary": self.row["says"], **({"parameters": described} if described else {}),
                 "responses": {str(self.row.get("status", 200)): content("Done.", "application/json", schema), "default": PROBLEM}}
@@ -81,9 +84,9 @@ def initializer(members, last=None):
     return "{%s}" % ", ".join([f".{name} = {value}" for name, value in members.items() if value] + [last] * bool(last))
 
 
-def param(kind, name=None, fallback=None, number=None, needed=False):
+def param(kind, name=None, fallback=None, number=None, needed=False, words=None):
     return initializer({"from": kind, "name": name and literal(name), "fallback": fallback and literal(fallback),
-                        "number": number, "needed": needed and "true"})
+                        "number": number, "needed": needed and "true", "words": words})
 
 
 def content(says, media, schema):
@@ -137,7 +140,7 @@ def with_columns(schema, columns):
 def document(source, columns):
     paths = {}
     for route in map(Route, source["routes"]):
-        paths.setdefault(route.path, {})[route.method.lower()] = route.operation(source["parameters"])
+        paths.setdefault(route.path, {})[route.method.lower()] = route.operation(source["parameters"], source["words"])
     return {
         "openapi": "3.1.0",
         "info": {"title": "pgrab", "version": "1", "license": {"name": "PostgreSQL", "identifier": "PostgreSQL"},
@@ -155,11 +158,13 @@ def document(source, columns):
 
 def table(source):
     routes = [Route(row) for row in source["routes"]]
+    words = "".join(f"static const char *const words_{name}[] = {{{', '.join(map(literal, list_))}, NULL}};\n"
+                    for name, list_ in source["words"].items())
     apis = "".join(f"\t{r.api()},\n" for r in routes)
     rows = "".join(f'\t{{"{r.method}", "/api/v1{re.sub(r"{.*?}", "*", r.path)}", api_answer, &apis[{i}], ROUTE_KNOWN, ROUTE_AS_CALLER}},\n'
                    for i, r in enumerate(routes))
     return ('/* Made by routes.py; do not edit. */\n#include "serve/api.h"\n\n'
-            f"static const struct api apis[] = {{\n{apis}}};\n\nconst struct route api_routes[] = {{\n{rows}"
+            f"{words}\nstatic const struct api apis[] = {{\n{apis}}};\n\nconst struct route api_routes[] = {{\n{rows}"
             '\t{"GET", "/api/v1/databases", fleet_answer, NULL, ROUTE_KNOWN, ROUTE_FREE},\n'
             '\t{"GET", "/api/v1/events", events_answer, NULL, ROUTE_KNOWN, ROUTE_AS_CALLER},\n'
             '\t{"GET", "/api/v1/openapi.json", asset_answer, "openapi.json", ROUTE_ANYBODY, ROUTE_HERE},\n'

@@ -74,7 +74,7 @@ def test_what_is_read(db, nodes, agent):
         needed = {arg: done for arg in tool["inputSchema"]["required"]}
         a.call(name, **needed)
         for arg, schema in tool["inputSchema"]["properties"].items():
-            value = {"limit": 1, "since": "2h", "until": "1h", "horizon": "1 day", "task": done, "node": "n1", "outcome": "failed"}.get(arg, "x")
+            value = {"limit": 1, "since": "2h", "until": "1h", "horizon": "1 day", "task": done, "node": "n1", "outcome": "failed", "status": "parked"}.get(arg, "x")
             assert schema["type"] == ("integer" if arg == "limit" else "string")
             a.call(name, **{**needed, arg: value})
     assert a.call("overview")["parked"] == 1
@@ -103,6 +103,7 @@ def test_what_is_refused(db, agent):
     for number in (1.5, 1e300, 2**53 + 2):  # none of them is the task that its digits would name
         assert a.call("explain", failed=True, task=number) == "task: say which, by its id, key or name"
     assert "no name" in a.call("tasks", failed=True, **{"": "x", "status": "parked"})["detail"]
+    assert "one of: waiting, scheduled" in a.call("tasks", failed=True, status="x")["detail"]
     assert "whole number from 1 to 1000" in a.call("tasks", failed=True, limit=5000)["detail"]
     db.cluster.superuser(f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'pgrab mcp' and datname = '{db.name}'")
     answers = [a.ask("tools/call", name="overview")["result"]["isError"] for _ in range(2)]

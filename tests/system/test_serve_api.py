@@ -42,6 +42,18 @@ def test_an_edit_answers_with_the_new_time(db, serving):
     assert answer["id"] == task and answer["run_at"][5:16] == "01-01T04:45"
 
 
+def test_each_word_of_a_status_or_an_outcome_is_described_and_asked_for(db, serving):
+    serve = serving()
+    for path, name, page in (("tasks", "status", "/tasks"), ("runs", "outcome", "/history")):
+        parameters = DOC["paths"][f"/{path}"]["get"]["parameters"]
+        words = next(p["schema"]["enum"] for p in parameters if p["name"] == name)
+        assert all(serve.api("GET", f"/{path}?{name}={word}") == [] for word in words)
+        said = run_pgrab(path, f"--{name}", "typo", dsn=db.dsn, check=False).stderr.splitlines()[0]
+        assert said.endswith(f"one of: all {' '.join(words)}")
+        assert serve.get(f"{page}?{name}={words[0]}").status == 200
+        assert serve.get(f"{page}?{name}=typo").status == 400
+
+
 def test_answers_are_those_of_the_command_line(db, nodes, serving):
     serve = serving()
     nodes.start("n1")
@@ -83,6 +95,8 @@ ERRORS = [
     ("GET", "/tasks/nobody", None, 404, "no task has the key or name"),
     ("GET", "/tasks/999999", None, 404, "task 999999 does not exist"),
     ("POST", "/tasks", {"kind": "shel", "command": "x"}, 400, "shel"),
+    ("GET", "/runs?outcome=fail", None, 400, 'outcome: there is no "fail"; it is one of: succeeded, failed, timed_out, '),
+    ("GET", "/tasks?status=park", None, 400, 'status: there is no "park"; it is one of: waiting, scheduled, '),
     ("POST", "/tasks", {"comand": "x"}, 400, "comand is not a column"),
     ("POST", "/tasks", {"status": "done"}, 400, "status is not a column"),
     ("POST", "/tasks", {}, 400, "at least one member"),
