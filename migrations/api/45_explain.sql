@@ -1004,8 +1004,8 @@ begin atomic
   from pgrab.wait w join pgrab.task t on t.id = w.task_id
   where w.since <= statement_timestamp() + p_horizon and not t.paused and t.kind <> 'batch'
     and pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
-  limit p_limit)
-  order by 1, 2;
+  order by w.since, w.task_id limit p_limit)
+  order by 1, 2 limit p_limit;
 end;
 comment on function pgrab.forecast(interval, integer) is
   'Every coming fire within that time, the soonest first, with the node that will probably run it, as of '

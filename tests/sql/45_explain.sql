@@ -1,7 +1,7 @@
 -- explain and forecast: every gate says what holds the task, and what to do.
 begin;
 \ir nodes.inc
-select plan(63);
+select plan(65);
 set local timezone = 'UTC';
 
 create function pg_temp.gate(p_id bigint, p_gate text) returns text language sql as $$
@@ -108,6 +108,12 @@ select is(
     = (select array_agg(g.fire_at order by g.fire_at) from pgrab.forecast('1 hour') g),
   true, 'the soonest first');
 select is((select count(*) from pgrab.forecast('100 years', 50)), 50::bigint, 'a limit bounds the work');
+insert into pgrab.task (id, name, kind, wait_for, run_at) overriding system value
+select i, 'waits', 'noop', 'go', now() + i * interval '1 min' from generate_series(1007, 1009) i;
+select is((select array_agg((select count(*) from pgrab.forecast('1 day', n))) from generate_series(1, 3) n),
+  '{1,2,3}', 'with those that wait for a signal');
+select is((select array_agg(f.task_id) from pgrab.forecast('1 day') f where f.name = 'waits'),
+  '{1007,1008,1009}', 'in their order');
 
 -- ------------------------------------------------------ the causes that are found last, each with its remedy
 delete from pgrab.task;
