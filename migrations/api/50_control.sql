@@ -77,6 +77,22 @@ begin
 end $$;
 comment on function pgrab_internal.pause is 'pgrab.pause() and pgrab.resume() for a caller.';
 
+create or replace function pgrab_internal.run_now_hint(t pgrab_internal.task) returns text
+language sql stable
+return case when pgrab_internal.under_way(t.status, t.incarnation)
+    then 'A task never overlaps itself; wait until this run has ended.'
+  when t.status = 'parked' then 'pgrab.retry(id) tries it again.'
+  when t.kind = 'batch' then 'A batch runs nothing; it ends when it is sealed and its members have ended.'
+  when pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
+    then pgrab_internal.signal_hint(t)
+  when t.status not in ('scheduled', 'claimed') and t.schedule is not null
+    then 'Its chain is running, and a chain never overlaps itself. pgrab.cancel(id) ends this run.'
+  when t.status not in ('scheduled', 'claimed')
+    then 'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.'
+  when t.paused then 'pgrab.resume(id) first.' end;
+comment on function pgrab_internal.run_now_hint is
+  'What works instead for a task that cannot run now. Null: it can.';
+
 create or replace function pgrab_internal.retry_hint(t pgrab_internal.task) returns text
 language sql stable
 return case when t.status = 'parked' then null
@@ -87,7 +103,8 @@ return case when t.status = 'parked' then null
   when t.status = 'skipped' then 'It was skipped because a parent did not end as it asks; '
     'pgrab.explain(id) names that parent: retry it.'
   when t.paused then 'Only parked tasks are retried; pgrab.resume(id) lets this one go on.'
-  else 'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.' end;
+  else coalesce(pgrab_internal.run_now_hint(t),
+    'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.') end;
 comment on function pgrab_internal.retry_hint is
   'What works instead for a task that cannot be retried. Null: it can.';
 
@@ -110,22 +127,6 @@ begin
   return query select t.* from pgrab.task t where t.id = any (v_ids) order by t.id;
 end $$;
 comment on function pgrab_internal.retry is 'pgrab.retry() for a caller.';
-
-create or replace function pgrab_internal.run_now_hint(t pgrab_internal.task) returns text
-language sql stable
-return case when pgrab_internal.under_way(t.status, t.incarnation)
-    then 'A task never overlaps itself; wait until this run has ended.'
-  when t.status = 'parked' then 'pgrab.retry(id) tries it again.'
-  when t.kind = 'batch' then 'A batch runs nothing; it ends when it is sealed and its members have ended.'
-  when pgrab_internal.waits_outside(t.status, t.chain, t.needs, t.incarnation)
-    then pgrab_internal.signal_hint(t)
-  when t.status not in ('scheduled', 'claimed') and t.schedule is not null
-    then 'Its chain is running, and a chain never overlaps itself. pgrab.cancel(id) ends this run.'
-  when t.status not in ('scheduled', 'claimed')
-    then 'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.'
-  when t.paused then 'pgrab.resume(id) first.' end;
-comment on function pgrab_internal.run_now_hint is
-  'What works instead for a task that cannot run now. Null: it can.';
 
 create or replace function pgrab_internal.run_now(p_ids bigint[], p_by text) returns setof pgrab_internal.task
 language plpgsql as $$

@@ -1,6 +1,6 @@
 -- What a person does to tasks: pause, resume, retry, run_now.
 begin;
-select plan(59);
+select plan(62);
 
 insert into pgrab.task (id, kind, run_at) overriding system value
 select i, 'noop', now() + interval '1 hour' from generate_series(1001, 1005) i;
@@ -97,6 +97,22 @@ create function pg_temp.chain() returns void language sql as $$
     {"key": "both", "kind": "noop", "parents": ["left", "right"], "run_if": "always"}]}');
 $$;
 select pg_temp.chain();
+create function pg_temp.hint(p_statement text) returns text language plpgsql as $$
+declare
+  v_hint text;
+begin
+  execute p_statement;
+exception when others then
+  get stacked diagnostics v_hint = pg_exception_hint;
+  return v_hint;
+end $$;
+select is(pg_temp.hint($$select pgrab.retry('left')$$),
+  'It is a link of a chain, which starts it; pgrab.explain(id) says what it waits for.',
+  'a link that waits for its parents is not to be retried');
+select is(pg_temp.hint($$select pgrab.retry('left')$$), pg_temp.hint($$select pgrab.run_now('left')$$),
+  'nor to be run now');
+select is(pg_temp.hint($$select pgrab.retry('root')$$),
+  'Only parked tasks are retried; pgrab.run_now(id) makes this one due at once.', 'as its root may be');
 select throws_ok($$select pgrab.delete('{root,both}'::text[])$$, '23503');
 select is((select count(*) from pgrab.delete('{root,left,right,both}'::text[])), 4::bigint,
   'a chain is deleted as a whole, in any order');
