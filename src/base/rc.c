@@ -62,6 +62,25 @@ err_prefix(struct err *e, const char *fmt, ...)
 		e->hint_at = 0;
 }
 
+void
+err_hint(struct err *e, const char *fmt, ...)
+{
+	char hint[sizeof e->text] = "";
+	char text[2 * sizeof e->text + 2];
+	size_t at;
+	va_list ap;
+
+	if (e == NULL || e->hint_at > 0)
+		return;
+	va_start(ap, fmt);
+	if (vsnprintf(hint, sizeof hint, fmt, ap) >= (int)sizeof hint)
+		utf8_trim(hint, sizeof hint - 1);
+	va_end(ap);
+	at = strlen(e->text) + 2;
+	store(e, text, snprintf(text, sizeof text, "%s. %s", e->text, hint));
+	e->hint_at = at < strlen(e->text) ? at : 0;
+}
+
 const char *
 rc_name(enum rc rc)
 {

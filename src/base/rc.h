@@ -27,7 +27,7 @@ struct err {
 	char sqlstate[6]; /* "" unless the server answered with an error */
 	char place[32];   /* the server's own function that raised it; the message may be in any language */
 	char text[512];   /* plain English: what was being done, what went wrong, what to do */
-	size_t hint_at;   /* where in the text the server's hint begins; 0: it gave none */
+	size_t hint_at;   /* where in the text the hint begins, the server's or ours; 0: there is none */
 	bool silent;      /* the connection was good, but the answer did not come in time */
 };
 
@@ -39,5 +39,8 @@ enum rc err_set(struct err *e, enum rc rc, const char *fmt, ...) PRINTF_LIKE(3, 
 
 /* Puts "prefix: " before the text that is there. */
 void err_prefix(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Puts a hint behind the text that is there, unless there is one. */
+void err_hint(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 const char *rc_name(enum rc rc);

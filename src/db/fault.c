@@ -63,6 +63,12 @@ fault_no_schema(const struct err *err)
 	return IS_ONE_OF(err->sqlstate, "42P01", "3F000", "42883", "42703");
 }
 
+bool
+fault_no_right(const struct err *err)
+{
+	return strcmp(err->sqlstate, "42501") == 0;
+}
+
 const char *
 fault_advice(enum rc rc, const struct err *err)
 {
@@ -72,7 +78,7 @@ fault_advice(enum rc rc, const struct err *err)
 		return "The schema is not the one of this program: pgrab migrate --status";
 	if (strncmp(err->sqlstate, "54", 2) == 0)
 		return "It is too large, or nested too deeply.";
-	if (strcmp(err->sqlstate, "42501") == 0 && err->hint_at == 0)
+	if (fault_no_right(err) && err->hint_at == 0)
 		return "It takes pgrab_submit (own tasks), pgrab_operator (all tasks, nodes), or the owner "
 		       "of the schema.";
 	return NULL;

@@ -26,6 +26,9 @@ enum rc fault_rc(const char *sqlstate, bool patient);
 /* Something of ours is missing: the schema is not there, or not the one of this program. */
 bool fault_no_schema(const struct err *err);
 
+/* A right is missing. */
+bool fault_no_right(const struct err *err);
+
 /* What a person can do about it, where the error does not say so itself; else NULL. */
 const char *fault_advice(enum rc rc, const struct err *err);
 

@@ -337,6 +337,7 @@ apply_all(struct migrator *m, bool there)
 		err_prefix(m->err, "it may or may not have been applied, run migrate again");
 	if (m->at != NULL)
 		err_prefix(m->err, "migration %s", m->at);
+	migrate_hint(m->err, there);
 	return done;
 }
 
@@ -379,7 +380,9 @@ schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn fn, void *ct
 	struct schema_status st;
 	enum rc rc = schema_status_read(db, &st, m.err);
 
-	if (rc == RC_OK)
+	if (rc != RC_OK)
+		migrate_hint(m.err, true);
+	else
 		rc = check_server(db, m.err);
 	if (rc != RC_OK)
 		return rc;

@@ -50,6 +50,9 @@ schema_migrate(struct db *db, enum migrate_how how, migrate_step_fn step, void *
  * step. */
 CHECKED enum rc migrate_roles(struct db *db, bool there, migrate_step_fn step, void *ctx, struct err *err);
 
+/* To an error for want of a right: who may migrate.  there: there is a schema. */
+void migrate_hint(struct err *err, bool there);
+
 /* RC_BAD when nodes are up: a breaking migration is for a cluster at rest. */
 CHECKED enum rc migrate_at_rest(struct db *db, struct err *err);
 

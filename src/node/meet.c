@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/backoff.h"
+#include "db/fault.h"
 #include "db/migrate.h"
 #include "db/schema.h"
 #include "node/context.h"
@@ -97,6 +98,25 @@ check_transactions(struct db *db, struct err *err)
 	return rc;
 }
 
+static enum rc
+prepare_schema(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
+{
+	enum rc rc = check_schema(db, err);
+
+	if (rc == RC_OK)
+		rc = store_durable(db, n->set->at_most_once_async, durable_out, why);
+	if (rc != RC_OK && why->text[0] != '\0')
+		*err = *why;
+	if (rc == RC_OK)
+		rc = register_kinds(n, db, err);
+	if (rc == RC_BAD && fault_no_right(err))
+		err_hint(err,
+		    "A node logs in as the owner of the schema %s or, with separate roles, as a member of "
+		    "%s_node: grant %s_node to this role.",
+		    schema_name(), schema_name(), schema_name());
+	return rc;
+}
+
 /* All that must be there before the first task; and what the server's durability allows. */
 static enum rc
 prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *why, struct err *err)
@@ -105,15 +125,7 @@ prepare_database(struct node *n, struct db *db, bool *durable_out, struct err *w
 
 	if (rc == RC_OK)
 		rc = owners_meet(&n->owners, n->set, &n->exec_env, db, err);
-	if (rc == RC_OK)
-		rc = check_schema(db, err);
-	if (rc == RC_OK)
-		rc = store_durable(db, n->set->at_most_once_async, durable_out, why);
-	if (rc != RC_OK && why->text[0] != '\0')
-		*err = *why;
-	if (rc == RC_OK)
-		rc = register_kinds(n, db, err);
-	return rc;
+	return rc == RC_OK ? prepare_schema(n, db, durable_out, why, err) : rc;
 }
 
 enum rc

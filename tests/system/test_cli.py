@@ -176,6 +176,8 @@ def test_a_role_without_rights_is_told_so(db):
         dsn = psycopg.conninfo.make_conninfo(db.dsn, user="pgrab_test_nobody", password="x")
         text = fails(1, "tasks", dsn=dsn)
         assert "permission denied for schema pgrab" in text and "owner of the schema" in text
+        text = fails(1, "migrate", dsn=dsn)
+        assert "It takes the owner of the schema pgrab" in text and "pgrab_owner" in text and "submit" not in text
     finally:
         db.query("drop role pgrab_test_nobody")
 

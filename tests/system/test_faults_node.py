@@ -150,6 +150,7 @@ def test_a_fault_of_the_configuration_ends_a_start_with_the_remedy(db, role):
     db.query(f"alter role {role} login; revoke all on all tables in schema pgrab from {role}")
     done = start(as_role(db, role))
     assert done.returncode == 1 and "permission denied" in done.stderr
+    assert "A node logs in as the owner of the schema pgrab or, with separate roles, as a member of pgrab_node" in done.stderr
 
 
 def test_a_server_that_lost_our_beats_fences_the_node(db, nodes, probe):

@@ -116,6 +116,13 @@ def test_all_belongs_to_a_role_that_nobody_is(roles):
     assert "up to date" in run_pgrab("migrate", "--roles", dsn=roles.dsn("boss"), timeout=60).stdout
 
 
+def test_who_may_neither_migrate_nor_run_a_node_is_told_who_may(roles):
+    said = run_pgrab("migrate", "--force", dsn=roles.dsn("alice"), check=False)
+    assert said.returncode == 1 and "It takes the owner of the schema" in said.stderr and "_submit" not in said.stderr, said.stderr
+    said = run_pgrab("run", dsn=roles.dsn("alice"), check=False)
+    assert said.returncode == 1 and "permission denied for" in said.stderr and "_node to this role" in said.stderr, said.stderr
+
+
 def test_turns_and_preferences_need_no_more_than_a_node_and_a_submitter_have(roles, node):
     """A backlog, so that looks in turns are made; explained to the one who submitted it."""
     roles.ask("alice", "insert into pgrab.task (kind, share_key) select 'noop', 'k' || i % 7 from generate_series(1, 3000) i")

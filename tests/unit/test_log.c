@@ -345,6 +345,17 @@ error_text_is_cut_between_characters_and_may_quote_itself(void **state)
 	assert_int_equal(strlen(e.text), 511); /* 255 letters and the colon */
 	assert_int_equal(err_set(NULL, RC_FATAL, "x"), RC_FATAL);
 	err_prefix(NULL, "x");
+	assert_int_equal(err_set(&e, RC_BAD, "no"), RC_BAD);
+	err_hint(&e, "Say %s", "yes");
+	err_prefix(&e, "a");
+	assert_string_equal(e.text, "a: no. Say yes");
+	assert_string_equal(e.text + e.hint_at, "Say yes");
+	err_hint(&e, "Or not");
+	assert_string_equal(e.text, "a: no. Say yes");
+	assert_int_equal(err_set(&e, RC_BAD, "%s", big), RC_BAD);
+	err_hint(&e, "for which there is no room");
+	assert_int_equal(e.hint_at, 0);
+	err_hint(NULL, "x");
 	assert_string_equal(rc_name(RC_UNKNOWN), "unknown");
 }
 
