@@ -46,7 +46,7 @@ static const struct option_key keys[] = {
     CLI_TEXT_ROW(on_closed, 0, "WORD",
 	"what happens to a fire on a closed day: skip (default); next, previous: it moves to that open day"),
     CLI_TEXT_ROW(starts_at, 0, "TIME", "the schedule does not fire before this time"),
-    CLI_TEXT_ROW(ends_at, 0, "TIME", "no fires after this time"),
+    CLI_TEXT_ROW(ends_at, 0, "TIME", "nor after this time"),
     CLI_TEXT_ROW(max_runs, 0, "N", "the schedule ends after this many fires"),
     CLI_TEXT_ROW(
 	jitter, 0, "TIME", "delays each fire by a part of this, always the same for one task (default 0)"),
