@@ -126,7 +126,7 @@ def test_the_first_day(fresh_debian, deb, older_deb, db, cluster, webhook):
     assert stranger.node is not before
     wait_until(lambda: " up " in stranger.type("pgrab nodes"), 30, "the new node")
     assert socket.gethostname() in nodes
-    stranger.type("pgrab run-now backup.sh; pgrab wait backup.sh")
+    stranger.type("pgrab run-now pgrab/backup.sh; pgrab wait pgrab/backup.sh")
     assert debian.run("dpkg-query -W -f '${Version}' pgrab").stdout != "0.0.1"
     assert debian.stop(stranger.node) == 0
     cluster.drop_database(empty)

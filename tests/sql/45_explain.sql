@@ -176,7 +176,7 @@ select is(pg_temp.why(20), 'all tasks are paused', 'why says so');
 update pgrab.cluster set system_id = 1, database = 1;
 select matches(pg_temp.gate(20, 'all paused'), 'Only if that is gone for good, select pgrab.adopt\(\)',
   'a copy is not resumed');
-select is(pgrab.resume_all(), true, 'resume_all');
+select is(pgrab.adopt(), true, 'adopt');
 select is(pg_temp.gate(20, 'all paused'), null, 'lets them go');
 -- the owner among those that are able
 insert into pgrab.node (name, host, pid, pgrab_version, strategy, slots, labels, kinds, heartbeat_every,
