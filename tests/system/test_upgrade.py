@@ -81,7 +81,7 @@ def test_a_migrator_that_stands_still_holds_up_no_node_for_long(db, nodes):
 
 
 def test_a_migrate_that_waits_for_a_reader_lets_others_through(db, nodes):
-    nodes.start()
+    nodes.start(fence_after="20s", dead_after="30s")  # it may take ten seconds then
     with db.connect(autocommit=False) as reader:
         reader.execute("lock table pgrab.task in access share mode")
         migrator = subprocess.Popen([pgrab_bin(), "migrate", "--force", "--dsn", db.dsn], stdout=subprocess.PIPE,
