@@ -303,9 +303,7 @@ apply_version(struct migrator *m, bool there)
 		rc = apply_numbered(m, f, &anew);
 	if (rc == RC_OK)
 		rc = apply_api(m, anew);
-	if (rc == RC_AGAIN && strcmp(m->err->sqlstate, "57014") == 0 && m->until_us != CLOCK_NEVER)
-		rc = migrate_in_time(0, m->err); /* the server has looked at the clock for us */
-	return end(m, rc);
+	return end(m, migrate_answer(rc, m->until_us, m->err));
 }
 
 static bool

@@ -60,6 +60,8 @@ CHECKED enum rc migrate_at_rest(struct db *db, struct err *err);
  * patient should have to; then migrate_in_time() says RC_BAD. */
 CHECKED enum rc migrate_hold_up(struct db *db, int64_t *until_us_out, struct err *err);
 CHECKED enum rc migrate_in_time(int64_t until_us, struct err *err);
+/* The answer to the whole: the server may have looked at the clock for us (migrate_hold_up). */
+enum rc migrate_answer(enum rc rc, int64_t until_us, struct err *err);
 
 /* The same as one SQL text, for other tools: everything, or what a schema at migration `from` lacks. */
 void schema_print(int from, struct buf *out);

@@ -1,6 +1,7 @@
 /* What migrations do to nodes that are up; see schema_migrate. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "db/migrate.h"
@@ -54,4 +55,12 @@ migrate_in_time(int64_t until_us, struct err *err)
 	return err_set(err, RC_BAD,
 	    "nodes that are up wait for it, and would stop their runs if it took any longer; it was undone: "
 	    "try again when the server has less to do, or stop the nodes first");
+}
+
+enum rc
+migrate_answer(enum rc rc, int64_t until_us, struct err *err)
+{
+	bool timed_out = rc == RC_AGAIN && strcmp(err->sqlstate, "57014") == 0;
+
+	return timed_out && until_us != CLOCK_NEVER ? migrate_in_time(0, err) : rc;
 }
