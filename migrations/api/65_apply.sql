@@ -396,21 +396,28 @@ end;
 comment on function pgrab_internal.links_depth is
   'How far below the root of its chain each link is, at most: further than each of its parents.';
 
+-- What the tasks of a source name goes with them.  Only operators may apply quotas, so only they get them.
 create or replace function pgrab.export(p_source text default null) returns jsonb
 language sql stable
 return jsonb_strip_nulls(jsonb_build_object('source', p_source,
   'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
-    from pgrab.limit l where p_source is null and not pgrab_internal.limit_is_batch(l.key)),
+    from pgrab.limit l
+    where not pgrab_internal.limit_is_batch(l.key) and (p_source is null or exists (
+      select from pgrab.task t where t.source = p_source
+        and l.key = any (t.limit_key || pgrab_internal.limit_patterns(t.limit_key))))),
   'quotas', (select jsonb_agg(to_jsonb(q) - '{id,set_by}'::text[] order by q.owner, q.share_key)
-    from pgrab.quota q where p_source is null),
+    from pgrab.quota q where p_source is null and pgrab_internal.may_operate(current_user)),
   'calendars', (
     select jsonb_agg(jsonb_build_object('name', c.name, 'closed_weekdays', c.closed_weekdays, 'days', (
       select jsonb_agg(to_jsonb(d) - 'calendar' order by d.day)
       from pgrab.calendar_day d where d.calendar = c.name)) order by c.name)
-    from pgrab.calendar c where p_source is null),
+    from pgrab.calendar c
+    where p_source is null or exists (
+      select from pgrab.task t where t.source = p_source and t.calendar = c.name)),
   'blackouts', (
     select jsonb_agg(to_jsonb(b) - '{set_by,begins_at,ends_at,edition}'::text[] order by b.name)
-    from pgrab.blackout b where p_source is null and b.begins_at is not null))) ||
+    from pgrab.blackout b
+    where coalesce(b.source = p_source, p_source is null) and b.begins_at is not null))) ||
   jsonb_build_object('tasks', coalesce((
     select jsonb_agg(pgrab_internal.export_task(row(t.*)::pgrab_internal.task)
       order by coalesce(l.depth, 0), t.id)
@@ -418,5 +425,5 @@ return jsonb_strip_nulls(jsonb_build_object('source', p_source,
     where coalesce(t.source = p_source, true)
       and not pgrab_internal.is_of_batch(t.batch, t.chain)), '[]'));
 comment on function pgrab.export(text) is
-  'The live tasks (of one source) in the form that pgrab.apply() takes; a task without a key is given one. '
-  'Members of batches are left out.';
+  'The live tasks, limits, quotas, calendars and blackouts (those of one source, and what its tasks name) in '
+  'the form that pgrab.apply() takes; a task without a key is given one. Members of batches are left out.';

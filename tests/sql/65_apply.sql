@@ -1,6 +1,6 @@
 -- A file of tasks: what it says is made so, and made so again it changes nothing.
 begin;
-select plan(67);
+select plan(69);
 set local timezone = 'UTC';
 
 -- Each task: its key, and what a person may have written.
@@ -152,6 +152,25 @@ select is((select q.max_bytes from pgrab.quota q where q.share_key = 'c*'), 100,
 select is(pgrab.export() -> 'quotas' -> 1,
   '{"share_key": "c*", "max_running": 2, "max_bytes": 100, "when_full": "refuse"}',
   'export writes such a file');
+
+-- ------------------------------------------------------------------------------- what tasks of a source name
+insert into pgrab.limit (key, max_running) values ('named', 1), ('some:*', 1), ('other', 1), ('other:*', 1);
+insert into pgrab.calendar (name) values ('named'), ('other');
+insert into pgrab.blackout (name, schedule, lasts, source) values
+  ('mine', '@daily', '1 hour', 'part'), ('all', '@daily', '1 hour', null);
+insert into pgrab.task (key, kind, source, limit_key, calendar, schedule) values
+  ('part 1', 'noop', 'part', 'named', 'named', '@daily'),
+  ('part 2', 'noop', 'part', 'some:one', null, '@daily');
+select is((select string_agg(k.what || ' ' || y.name, ', ' order by k.n, y.name)
+    from (values (1, 'limits'), (2, 'quotas'), (3, 'calendars'), (4, 'blackouts'), (5, 'tasks')) k(n, what)
+      cross join lateral jsonb_array_elements(pgrab.export('part') -> k.what) x
+      cross join lateral coalesce(x ->> 'key', x ->> 'name') y(name)),
+  'limits named, limits some:*, calendars named, blackouts mine, tasks part 1, tasks part 2',
+  'export of a source has what its tasks name');
+select is((select count(*) from jsonb_array_elements(pgrab.export() -> 'limits') l
+  where l ->> 'key' in ('named', 'some:*', 'other', 'other:*')), 4::bigint, 'and that of all has all');
+select pgrab.delete(array(select t.id from pgrab.task t where t.source = 'part'));
+delete from pgrab.blackout where name in ('mine', 'all');
 
 -- Links: an edge has a run_if of its own, parents come first, and their order is none.
 insert into pgrab.task (key, kind, run_at) values

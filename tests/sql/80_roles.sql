@@ -1,7 +1,7 @@
 -- pgrab_internal.rights, and each line of it tried as each role: what it permits works, and what it does not
 -- permit is refused, or finds no row.
 begin;
-select plan(44);
+select plan(46);
 set local client_min_messages = warning;
 \ir ../../src/db/sql/roles.sql
 ;
@@ -479,6 +479,14 @@ select is((select set_by from pgrab.alert where name = 'pgrab_t_submit'), 'pgrab
 update pgrab.alert set template = '{"kind": "noop", "name": "x"}' where name = 'pgrab_t_submit';
 select is((select set_by from pgrab.alert where name = 'pgrab_t_submit'), 'pgrab_t_operator',
   'but writing it does');
+reset role;
+
+-- ------------------------------------------------------------------------- a file that its reader may apply
+set local role pgrab_t_submit;
+select lives_ok($$select pgrab.apply(pgrab.export() || '{"tasks": []}')$$,
+  'what one exports is nothing that one may not apply');
+set local role pgrab_t_operator;
+select isnt(pgrab.export() -> 'quotas', null, 'quotas, which are for operators, are there for them');
 reset role;
 
 -- ----------------------------------------------------------------------------- what nodes ask now and then
