@@ -354,6 +354,45 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	strategy_close(&s);
 }
 
+/* Unless it is asked for again. */
+static void
+what_was_dry_may_be_left_out_of_looks_at_our_own(void **unused)
+{
+	struct strategy *s = open_id_hash();
+	struct pgrab_node node[NODES];
+	struct pgrab_cluster c;
+	int64_t self[] = {10}, room[] = {8};
+	struct lane_row rows[] = {{.lane = 10, .band = 2, .able = self, .n_able = 1},
+	    {.lane = 18, .band = 2, .able = self, .n_able = 1}};
+	struct candidate found = {.lane = 18, .shard = 3, .late_us = 50};
+	struct lanes ls;
+	struct look_query q = {0};
+
+	fill_cluster(&c, node, 0);
+	c.n_nodes = 1;
+	lanes_init(&ls, 0, 1);
+	lanes_refresh(&ls, rows, 2, s, &c, NULL);
+	ls.spare = true;
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.n_lanes, 2); /* nothing is known yet */
+	lanes_progress(&ls, &q, &found, 1);
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.n_lanes, 1);
+	assert_int_equal(q.lane[0].lane, 18);
+	ls.spare = false;
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.n_lanes, 2);
+	found.lane = 10;
+	lanes_progress(&ls, &q, &found, 1);
+	ls.spare = true;
+	lanes_part(&ls, LANES_OWN, NULL, room, 100, 0, &q);
+	assert_int_equal(q.n_lanes, 1);
+	assert_int_equal(q.lane[0].lane, 10);
+	lanes_fini(&ls);
+	look_fini(&q);
+	strategy_close(&s);
+}
+
 #define MANY 100
 
 /* Of many lanes only those shards are read that a survey, or a look, has named; at first all, in turn. */
@@ -587,6 +626,7 @@ main(void)
 	    cmocka_unit_test(behind_a_backlog_what_is_not_due_is_not_asked_for),
 	    cmocka_unit_test(a_look_that_is_filled_has_found_a_backlog),
 	    cmocka_unit_test(a_look_at_a_backlog_asks_for_what_there_is_room_for),
+	    cmocka_unit_test(what_was_dry_may_be_left_out_of_looks_at_our_own),
 	    cmocka_unit_test(of_many_lanes_only_what_a_survey_has_found_is_read),
 	};
 

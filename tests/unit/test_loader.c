@@ -122,6 +122,46 @@ what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look(void *
 }
 
 static void
+look_of_10_ms(enum fake_call what)
+{
+	if (what == FAKE_LOOK)
+		hand_turn(10 * US_PER_MS);
+}
+
+/* All shards of a lane are probed, also for nothing: not in each of many looks that follow each other.  But
+ * what comes there is found soon. */
+static void
+beside_a_backlog_an_empty_lane_is_read_now_and_then(void **unused)
+{
+	struct fake_task *t = NULL;
+	unsigned looks, both = 0;
+	int64_t added_us = 0, latest_us = 0;
+
+	begin();
+	fake.large = (struct need){.slots = 1};
+	for (int i = 0; i < 400; i++)
+		add(-1);
+	fake.before = look_of_10_ms;
+	while (fake_count(FAKE_SCHEDULED) > 0) {
+		looks = fake.calls[FAKE_LOOK];
+		rounds(1);
+		both += fake.calls[FAKE_LOOK] > looks && loaders_at(p.loaders, 0)->query.n_lanes == 2;
+		if (t != NULL && t->status == FAKE_SCHEDULED)
+			latest_us = fake_now_us() - added_us;
+		if (t == NULL && fake_count(FAKE_SCHEDULED) < 370) {
+			t = add(-US_PER_S); /* before all others */
+			t->lane = FAKE_LARGE;
+			added_us = fake_now_us();
+		}
+		work_off();
+	}
+	assert_true(fake.calls[FAKE_LOOK] > 10);
+	assert_in_range(both, 2, fake.calls[FAKE_LOOK] / 4);
+	assert_in_range(latest_us, 1, 120 * US_PER_MS);
+	parts_end(&p);
+}
+
+static void
 slow_look(enum fake_call what)
 {
 	if (what == FAKE_LOOK)
@@ -807,6 +847,7 @@ main(void)
 	    cmocka_unit_test(what_its_claim_has_started_is_found_when_the_answer_was_lost),
 	    cmocka_unit_test(what_is_due_within_lookahead_is_claimed_ahead_and_what_is_later_is_not),
 	    cmocka_unit_test(what_is_planned_is_late_by_the_answer_about_the_clock_and_not_by_the_look),
+	    cmocka_unit_test(beside_a_backlog_an_empty_lane_is_read_now_and_then),
 	    cmocka_unit_test(what_a_slow_look_has_found_is_not_behind_what_the_next_ones_find),
 	    cmocka_unit_test(what_is_due_does_not_wait_for_a_clock_that_was_asked_slowly),
 	    cmocka_unit_test(when_a_clock_is_set_the_order_follows),

@@ -260,6 +260,8 @@ lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *
 		struct lane *l = &ls->item[(ls->turn + looked) % ls->count];
 		int64_t wanted;
 
+		if (ls->spare && l->dry && part == LANES_OWN)
+			continue;
 		l->room = room[l->row->crew];
 		wanted = rows_wanted(l, timed, least);
 		wanted = wanted <= 0 && has_room(ls, l) ? 1 : wanted;
@@ -313,6 +315,7 @@ lane_progress(struct lane *l, const struct look_lane *asked, const struct candid
 	bool complete = true; /* so far, in this shard */
 	int64_t due = 0;
 
+	l->dry = false;
 	begin_behind(l, c[n - 1].shard);
 	if (l->turns.asked)
 		return; /* see turns_taken() */
@@ -333,9 +336,11 @@ lanes_progress(struct lanes *ls, const struct look_query *q, const struct candid
 	size_t from = 0, at = 0;
 
 	for (size_t i = 0; i < q->n_lanes; i++) {
-		struct lane *l = q->lane[i].turns ? lanes_find(ls, q->lane[i].lane) : NULL;
+		struct lane *l = lanes_find(ls, q->lane[i].lane);
 
 		if (l != NULL)
+			l->dry = true; /* unless something is found of it */
+		if (l != NULL && q->lane[i].turns)
 			turns_taken(l, &q->lane[i]);
 	}
 	while (from < n) {

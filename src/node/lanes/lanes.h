@@ -28,6 +28,7 @@ struct strategy;
 struct lane {
 	const struct lane_row *row; /* borrowed */
 	bool backlog;               /* the last look found as many due as there was room for, or was filled */
+	bool dry;                   /* that look found nothing at all */
 	int64_t room;               /* by that look, for what is due */
 	struct pgrab_shard_set own;
 	struct pgrab_shard_set soon;  /* of many lanes: what a survey or look has found; at first all */
@@ -56,6 +57,7 @@ struct lanes {
 	size_t turn;                  /* where the next look begins, when not all fit into it */
 	size_t survey_turn;           /* where the next survey begins, when not all fit into it */
 	bool fit;                     /* one look reads all that there is to read */
+	bool spare;                   /* what is dry is left out of a look at our own */
 	struct pgrab_shard_set again; /* shards of others to be read whichever are watched now */
 	unsigned index, loaders;      /* shards are dealt among the loaders of a node */
 	/* by crew: how many large tasks may be taken that do not fit; borrowed, NULL: none */

@@ -22,6 +22,12 @@
 /* A survey waits for this many times as long as the last one took. */
 #define SURVEY_PAUSE 4
 
+/* To probe all shards of a lane costs as much as many rows, and where other tasks are planned each probe is
+ * a page of the index.  So while looks follow each other, a lane in which one found nothing is left out for
+ * this long, or for as many times as long as that look took, up to a poll. */
+#define DRY_US    (100 * US_PER_MS)
+#define DRY_PAUSE 10
+
 static size_t
 shard_count(const struct pgrab_shard_set *set)
 {
@@ -162,6 +168,33 @@ loader_survey(struct loader *l, struct err *err)
 	free(soon);
 	free(keys);
 	return rc;
+}
+
+bool
+loader_any_rang(const struct wakeup *w)
+{
+	bool rang = false;
+
+	for (size_t i = 0; i < PGRAB_SHARD_SET_WORDS; i++)
+		rang = rang || w->bell->word[i] != 0;
+	return rang;
+}
+
+void
+loader_spare_dry(struct loader *l, const struct wakeup *w)
+{
+	l->lanes.spare =
+	    l->hungry && w->now < l->next_full_us && w->now < l->dry_until_us && !loader_any_rang(w);
+}
+
+void
+loader_note_dry(struct loader *l, const struct wakeup *w)
+{
+	int64_t pause_us = DRY_PAUSE * (l->looked_us - w->now);
+
+	if (!l->lanes.spare)
+		l->dry_until_us = l->looked_us + (pause_us > DRY_US ? pause_us : DRY_US);
+	l->lanes.spare = false;
 }
 
 void

@@ -221,11 +221,7 @@ own_part(const struct loader *l, const struct wakeup *w)
 static bool
 rang_unknown(const struct loader *l, const struct wakeup *w)
 {
-	bool rang = false;
-
-	for (size_t i = 0; i < PGRAB_SHARD_SET_WORDS; i++)
-		rang = rang || w->bell->word[i] != 0;
-	return rang && !l->deaf && own_part(l, w) == LANES_OWN;
+	return loader_any_rang(w) && !l->deaf && own_part(l, w) == LANES_OWN;
 }
 
 /* Looks in our own shards, or only in those that rang if nothing else woke us. */
@@ -236,10 +232,13 @@ look_at_own(struct loader *l, struct wakeup *w, struct err *err)
 	enum lanes_part part = own_part(l, w);
 	enum rc rc = RC_OK;
 
+	loader_spare_dry(l, w);
 	lanes_part(&l->lanes, part, w->bell, w->room.ready, w->room.timed, 0, &l->query);
 	w->looked = l->query.n_lanes > 0;
 	if (w->looked)
 		rc = look_and_claim(l, part, &w->room, &w->more, err);
+	if (part == LANES_OWN)
+		loader_note_dry(l, w);
 	w->found = w->looked && l->for_now;
 	if (full)
 		l->next_full_us = w->now + l->node->set->poll_us;

@@ -79,6 +79,7 @@ struct loader {
 	int64_t again_until_us;  /* until when what is in lanes.again may be taken */
 	int64_t next_urgent_us;  /* when to look for what a run gives way to */
 	int64_t next_durable_us; /* when to ask whether at_most_once may be run here */
+	int64_t dry_until_us;    /* while looks follow each other: when to read lanes again that were dry */
 	int64_t retry_us;        /* after a vain answer: not before this */
 	int64_t looked_us;       /* when the last look had ended */
 	int64_t echo_us;         /* the next look without a bell */
@@ -169,5 +170,10 @@ enum rc loader_refresh_lanes(struct loader *l, struct err *err);
 /* Where there are many lanes, and it is time: in which shards something is due soon. */
 enum rc loader_survey(struct loader *l, struct err *err);
 int64_t loader_next_survey(const struct loader *l); /* INT64_MAX: there are not that many */
+bool loader_any_rang(const struct wakeup *w);       /* did a shard ring, whatever else woke us? */
+/* Before a look at our own shards: are lanes left out in which one found nothing?  After it, when it was at
+ * all of them: until when they are. */
+void loader_spare_dry(struct loader *l, const struct wakeup *w);
+void loader_note_dry(struct loader *l, const struct wakeup *w);
 /* For people: pgrab.ownership.  What does not go through is tried again after the next wake-up. */
 void loader_publish_shards(struct loader *l);
