@@ -426,7 +426,7 @@ begin
   v_fault := pgrab_internal.task_fault(t);
   if v_fault is not null then
     perform pgrab_internal.refuse(f.part[1], to_jsonb(t) ->> f.part[1], f.part[2])
-    from regexp_match(v_fault, '^(\w+): (.*)$') f(part);
+    from regexp_match(v_fault, '^([a-z_]+): (.*)$') f(part);
   end if;
   if t.timezone <> 'UTC' then
     perform pgrab_internal.task_schedule_check(t);

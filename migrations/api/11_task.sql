@@ -39,7 +39,7 @@ comment on function pgrab_tool.lane_of is
 create or replace function pgrab_internal.memory_bytes(p_size text) returns bigint
 language plpgsql immutable strict parallel safe as $$
 declare
-  c_part constant text[] := regexp_match(p_size, '^\s*\+?([0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})'
+  c_part constant text[] := regexp_match(p_size, E'^\\s*[+]?([0-9]{1,40}(?:[.][0-9]{0,40})?|[.][0-9]{1,40})'
     '((?:[eE][+-]?[0-9]{1,2})?) *(|B|kB|MB|GB|TB)$');
   c_bytes constant numeric := (c_part[1] || c_part[2])::numeric
     * (1024 ^ coalesce(array_position('{kB,MB,GB,TB}', c_part[3]), 0))::numeric;

@@ -254,7 +254,7 @@ create or replace function pgrab_internal.cron_field(p_schedule text, p_place in
 returns bigint
 language plpgsql immutable parallel safe as $$
 declare
-  c_range constant text := '^(\*|[0-9]+|[A-Z]{3})(?:-([0-9]+|[A-Z]{3}))?(?:/([0-9]+))?$';
+  c_range constant text := '^([*]|[0-9]+|[A-Z]{3})(?:-([0-9]+|[A-Z]{3}))?(?:/([0-9]+))?$';
   v_part text;
   v_match text[];
   v_bits bigint := 0;
@@ -372,7 +372,7 @@ begin
     perform pgrab_internal.schedule_refuse(p_schedule,
       'it has ' || pg_catalog.length(p_schedule) || ' characters', 'A schedule has at most 1000 characters.');
   end if;
-  v_text := pg_catalog.btrim(pg_catalog.regexp_replace(p_schedule, '[ \t]+', ' ', 'g'));
+  v_text := pg_catalog.btrim(pg_catalog.regexp_replace(p_schedule, E'[ \t]+', ' ', 'g'));
   v_text := case pg_catalog.lower(v_text)
     when '@yearly' then '0 0 1 1 *' when '@annually' then '0 0 1 1 *' when '@monthly' then '0 0 1 * *'
     when '@weekly' then '0 0 * * 0' when '@daily' then '0 0 * * *' when '@midnight' then '0 0 * * *'

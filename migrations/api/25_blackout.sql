@@ -108,7 +108,8 @@ declare
 begin
   return array(
     select case when b.set_by = any (c_setters) then '%'
-        else regexp_replace(b.set_by, '([\\%_])', '\\\1', 'g') end || E'\x01' || coalesce(b.task_like, '%')
+        else regexp_replace(b.set_by, E'([\\\\%_])', E'\\\\\\1', 'g') end
+      || E'\x01' || coalesce(b.task_like, '%')
     from pgrab.blackout b where b.begins_at <= clock_timestamp());
 end $$;
 comment on function pgrab_internal.blackout_patterns is

@@ -70,7 +70,7 @@ create or replace function pgrab_internal.output_json(p_kind text, p_output text
 language plpgsql stable as $$
 begin
   if exists (select from pgrab.kind k where k.kind = p_kind and k.handled) then
-    return substring(rtrim(p_output, E'\n') from '[^\n]*$')::jsonb;
+    return substring(rtrim(p_output, E'\n') from E'[^\n]*$')::jsonb;
   end if;
   return pgrab_internal.try_jsonb(p_output);
 exception when others then

@@ -146,7 +146,8 @@ declare
 begin
   for v_time in
     select distinct m[1]
-    from regexp_matches(p_text, '\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d(?::\d\d)?', 'g') m
+    from regexp_matches(p_text, 
+      E'\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d(?:[.]\\d+)?[+-]\\d\\d(?::\\d\\d)?', 'g') m
   loop
     v_text := replace(v_text, v_time, v_time::timestamptz::text);
   end loop;

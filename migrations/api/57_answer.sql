@@ -50,7 +50,7 @@ returns pgrab_internal.answer_run
 language plpgsql stable as $$
 declare
   c_part constant text[] := case when length(p_token) <= 110
-    then regexp_match(p_token, '^([1-9][0-9]{0,17})\.(0|-?[1-9][0-9]{0,18})\.([0-9a-f]{64})$') end;
+    then regexp_match(p_token, '^([1-9][0-9]{0,17})[.](0|-?[1-9][0-9]{0,18})[.]([0-9a-f]{64})$') end;
   r pgrab_internal.answer_run;
 begin
   if c_part[2]::numeric between -9223372036854775808 and 9223372036854775807 then

@@ -22,17 +22,17 @@ create or replace function pgrab_tool.ids_of(p_tasks anycompatible, p_gone boole
 returns bigint[]
 language plpgsql stable as $$
 declare
-  c_type constant text := pg_typeof(p_tasks);
+  c_type constant regtype := pg_typeof(p_tasks);
 begin
-  if c_type in ('bigint', 'integer', 'smallint') then
+  if c_type in ('bigint'::regtype, 'integer'::regtype, 'smallint'::regtype) then
     return array[p_tasks::bigint];
-  elsif c_type in ('bigint[]', 'integer[]', 'smallint[]') then
+  elsif c_type in ('bigint[]'::regtype, 'integer[]'::regtype, 'smallint[]'::regtype) then
     return p_tasks::bigint[];
-  elsif c_type in ('text[]', 'character varying[]', 'name[]') then
+  elsif c_type in ('text[]'::regtype, 'character varying[]'::regtype, 'name[]'::regtype) then
     return array(
       select case when p_gone then pgrab_tool.defined_id(u.task) else pgrab_tool.id_of(u.task) end
       from unnest(p_tasks::text[]) with ordinality u(task, n) order by u.n);
-  elsif c_type in ('text', 'character varying', 'name') then
+  elsif c_type in ('text'::regtype, 'character varying'::regtype, 'name'::regtype) then
     return pgrab_tool.ids_of(array[p_tasks::text], p_gone);
   end if;
   raise exception using errcode = '22023', message = format('a value of type %s is no task', c_type),

@@ -14,9 +14,10 @@
  * What our statements want of a session.  Read committed: a higher default would turn lost claims
  * into errors.  Search path: a hostile one must not reach us.  JIT compiles our short statements
  * for longer than they run (a heartbeat: 16 ms instead of 0.4).  Parallel workers take longer to start:
- * pgrab.failing without a row 10 ms instead of 0.4.  A null in an array is a null, whatever an old
- * application wanted of its database.  Our calls have deadlines of their own: a statement_timeout of the role
- * would end what takes longer, again and again.  (Where it should end, DB_ENDS, it is our deadline.)
+ * pgrab.failing without a row 10 ms instead of 0.4.  A null in an array is a null, and a backslash one,
+ * whatever an old application wanted of its database; what a policy hides is hidden, and no error.  Our
+ * calls have deadlines of their own: a statement_timeout of the role would end what takes longer, again and
+ * again.  (Where it should end, DB_ENDS, it is our deadline.)
  *
  * Plans: each of our statements has one right plan, index scans from an outer list.  A table that was
  * vacuumed while empty and then filled looks to the planner as if it had one row, and then reading another
@@ -27,7 +28,8 @@
  * each of our transactions makes its own settings, and leaves nothing behind (pg_pooled.c, ADR 0015).
  */
 const struct db_setting db_settings[] = {{"search_path", "pg_catalog, pg_temp"}, {"timezone", "UTC"},
-    {"datestyle", "ISO"}, {"array_nulls", "on"}, {"lock_timeout", "300ms"}, {"statement_timeout", "0"},
+    {"datestyle", "ISO"}, {"array_nulls", "on"}, {"standard_conforming_strings", "on"},
+    {"row_security", "on"}, {"lock_timeout", "300ms"}, {"statement_timeout", "0"},
     {"idle_in_transaction_session_timeout", "60s"}, {"idle_session_timeout", "0"}, {"jit", "off"},
     {"enable_indexscan", "on"}, {"enable_nestloop", "on"}, {"enable_seqscan", "off"}, {"enable_sort", "off"},
     {"enable_material", "off"}, {"enable_bitmapscan", "off"}, {"enable_hashjoin", "off"},

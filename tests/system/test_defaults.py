@@ -1,4 +1,5 @@
 """What somebody has set for all sessions of a database, or of the server: pgrab works all the same."""
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -45,7 +46,7 @@ def test_everything_works_under_odd_defaults(db, nodes, name):
     with db.conn.transaction():  # or the root may have ended before its child comes
         root = db.add(kind="shell", command="echo 'fir\\st'")
         child = db.add(kind="shell", command='echo "$PGRAB_PARENT_OUTPUT"', parent_id=root)
-    cron = db.add(kind="noop", schedule="*/1 * * * * *", timezone="Europe/Berlin", key="cron", jitter="5 ms", timeout="1 min 3.5 s")
+    cron = db.add(kind="noop", schedule="*/1 * 0-23 * * mon-sun", timezone="Europe/Berlin", key="cron", jitter="5 ms", timeout="1 min 3.5 s")
     for task in good:
         assert db.wait_run(task, timeout=20).outcome == "succeeded"
         assert len(db.runs(task)) == 1
@@ -55,8 +56,10 @@ def test_everything_works_under_odd_defaults(db, nodes, name):
     db.wait_run(cron, 3)
     db.wait("select count(*) = 1 from public.eff where n = -1")
     assert db.one("select count(*) from public.eff where n = 1 and t is null") == 3
-    for command in ("status", "tasks", "nodes", "runs", "show cron", "explain cron", f"show {bad}", f"show {root}", "forecast 1m", "migrate --check", "export"):
-        run_pgrab(*command.split(), dsn=db.dsn)
+    for command in ("status", "tasks", "nodes", "runs", "show cron", "explain cron", "pause cron", "resume cron", "skip-next cron", "next '*/7 9 L * *'", f"show {bad}", f"show {root}", "forecast 1m", "migrate --check", "export"):
+        run_pgrab(*shlex.split(command), dsn=db.dsn)
+    with pytest.raises(psycopg.Error, match="on_closed"):
+        db.add(kind="noop", schedule="@every 5s", on_closed="next")
     assert "event=fault" not in node.log()
 
 
