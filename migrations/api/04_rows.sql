@@ -7,13 +7,14 @@
 -- which the planner takes apart again when it inlines the function; in PL/pgSQL an assignment or INTO does
 -- the same.  A function that needs three columns or fewer takes those.
 --
--- A type that a user's view depends on could not be dropped; so an existing one only gets the new columns.
+-- A type that a user's view depends on could not be dropped; so an existing one gets the new columns, and
+-- loses those that are gone.
 do $$
 declare
   c_tables constant text[] := '{task,lane,run,limit,limit_use,quota,blackout,chain,incident,cluster}';
   v_table text;
   v_type text;
-  v_new text;
+  v_changes text;
 begin
   foreach v_table in array c_tables loop
     v_type := format('pgrab_internal.%I', v_table);
@@ -21,15 +22,21 @@ begin
       execute format('create type %s as ()', v_type);
       execute format('comment on type %s is %L', v_type, format('A row of pgrab.%I.', v_table));
     end if;
-    select string_agg(format('add attribute %I %s', a.attname, format_type(a.atttypid, a.atttypmod)), ', '
-      order by a.attnum) into v_new
-    from pg_attribute a
-    where a.attrelid = to_regclass(format('pgrab.%I', v_table)) and a.attnum > 0 and not a.attisdropped
-      and not exists (
-        select from pg_attribute x join pg_type t on t.typrelid = x.attrelid
-        where t.oid = to_regtype(v_type) and x.attname = a.attname);
-    if v_new is not null then
-      execute format('alter type %s %s', v_type, v_new);
+    with has as (
+      select a.* from pg_attribute a
+      where a.attrelid = to_regclass(format('pgrab.%I', v_table)) and a.attnum > 0 and not a.attisdropped),
+    knows as (
+      select a.* from pg_attribute a join pg_type t on t.typrelid = a.attrelid
+      where t.oid = to_regtype(v_type) and a.attnum > 0 and not a.attisdropped)
+    select string_agg(c.change, ', ' order by c.attnum) into v_changes
+    from (
+      select h.attnum, format('add attribute %I %s', h.attname, format_type(h.atttypid, h.atttypmod))
+      from has h where h.attname not in (select k.attname from knows k)
+      union all
+      select k.attnum, format('drop attribute %I', k.attname)
+      from knows k where k.attname not in (select h.attname from has h)) c(attnum, change);
+    if v_changes is not null then
+      execute format('alter type %s %s', v_type, v_changes);
     end if;
   end loop;
 end $$;

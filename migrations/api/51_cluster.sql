@@ -131,12 +131,16 @@ end $$;
 comment on function pgrab_internal.pause_all is 'pgrab.pause_all() for a caller.';
 
 -- Serves: a node that has registered, before it takes anything.  The first node ever records the place.
+-- Where nodes have beaten and none has, the rows of another database were restored into tables made here.
 create or replace function pgrab_internal.is_copy() returns boolean
 language plpgsql as $$
 declare
   p constant record := pgrab_internal.here();
 begin
-  update pgrab.cluster x set system_id = p.system_id, database = p.database where x.system_id is null;
+  update pgrab.cluster x
+  set system_id = case when o.other then 0 else p.system_id end, database = p.database
+  from (select exists (select from pgrab.beat b where b.beat > 10) as other) o
+  where x.system_id is null;
   if not pgrab_tool.copied() then
     return false;
   end if;

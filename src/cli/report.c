@@ -116,7 +116,7 @@ explain_schema(struct cli *c, struct buf *out)
 	if (st.state == SCHEMA_NONE)
 		what = "not installed";
 	else if (st.state == SCHEMA_OLD)
-		what = "older than this program";
+		what = "older than this program, or its tables have other columns,";
 	else if (st.state == SCHEMA_TOO_NEW || st.state == SCHEMA_NEWER)
 		buf_addf(out,
 		    "the schema %s in database %s is newer than this program (version %d, known %d); "

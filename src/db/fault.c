@@ -60,7 +60,7 @@ fault_rc(const char *sqlstate, bool patient)
 bool
 fault_no_schema(const struct err *err)
 {
-	return IS_ONE_OF(err->sqlstate, "42P01", "3F000", "42883", "42703");
+	return IS_ONE_OF(err->sqlstate, "42P01", "3F000", "42883", "42703", "42846", "42804");
 }
 
 bool
@@ -78,6 +78,9 @@ fault_advice(enum rc rc, const struct err *err)
 		return "The schema is not the one of this program: pgrab migrate --status";
 	if (strncmp(err->sqlstate, "54", 2) == 0)
 		return "It is too large, or nested too deeply.";
+	if (strcmp(err->sqlstate, "25006") == 0)
+		return "Nothing can be written: this is a standby, or default_transaction_read_only is on "
+		       "for this role, the database or the server.";
 	if (fault_no_right(err) && err->hint_at == 0)
 		return "It takes pgrab_submit (own tasks), pgrab_operator (all tasks, nodes), or the owner "
 		       "of the schema.";

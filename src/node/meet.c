@@ -36,8 +36,9 @@ check_schema(struct db *db, struct err *err)
 		return rc;
 	case SCHEMA_OLD:
 		return err_set(err, RC_BAD,
-		    "the schema in %s is older than this program; run: pgrab migrate%s", db_target(db),
-		    schema_flag());
+		    "the schema in %s is older than this program, or its tables have other columns; run: "
+		    "pgrab migrate%s",
+		    db_target(db), schema_flag());
 	case SCHEMA_TOO_NEW:
 		return err_set(err, RC_BAD,
 		    "the schema in %s (version %d) was made by a newer, incompatible pgrab; upgrade this "
