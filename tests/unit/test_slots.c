@@ -134,18 +134,22 @@ limits_of_memory_that_do_not_fit_together_wait_and_hold_up_nothing_else(void **u
 	begin((struct need){0}, 8 * GB);
 	int64_t now = clock_mono_us();
 	struct run *first = give(now - 50, (struct need){.slots = 1, .memory = 5 * GB}), *second, *third,
-		   *none;
+		   *two, *none;
 
 	parts_boss(&p);
 	assert_ptr_equal(started(), first);
 	second = give(now - 40, (struct need){.slots = 1, .memory = 4 * GB});
 	third = give(
 	    now - 30, (struct need){.slots = 1, .memory = GB}); /* would fit, and is behind one that waits */
+	two = give(now - 25, (struct need){.slots = 2});
 	none = small(now - 20);
 	parts_boss(&p);
 	assert_int_equal(atomic_load(&p.n.memory_used), 5 * GB);
 	assert_int_equal(p.n.boss->room.memory, -2 * GB);
+	assert_ptr_equal(started(), two);
 	assert_ptr_equal(started(), none);
+	assert_null(started());
+	ended(two);
 	assert_null(started());
 	ended(first);
 	assert_ptr_equal(started(), second);

@@ -31,6 +31,12 @@ boss_refused(struct boss *b, const struct run *r)
 		atomic_store(&b->node->rests_until_us[r->crew], clock_mono_us() + REST_US);
 }
 
+static bool
+is_first(const struct crew *c, const struct run *r)
+{
+	return heap_min(c->large) == r || heap_min(c->heavy) == r;
+}
+
 static int64_t
 patience(const struct boss *b, const struct run *r)
 {
@@ -39,7 +45,7 @@ patience(const struct boss *b, const struct run *r)
 
 	if (r->place.goes_first) /* what gives way has kill_grace to end */
 		return b->node->set->kill_grace_us + b->node->set->steal_after_us;
-	if (heap_min(c->large) != r)
+	if (!is_first(c, r))
 		return b->node->set->steal_after_us;
 	if (r->need.slots > c->slots)
 		return -1; /* the crew has shrunk */
@@ -72,7 +78,7 @@ boss_review(struct boss *b, int64_t now)
 		next = TAILQ_NEXT(r, place.in_hand);
 		if (!belongs_back(b, r, now))
 			continue;
-		if (r->place.phase == RUN_READY && heap_min(b->crew[r->crew].large) == r)
+		if (r->place.phase == RUN_READY && is_first(&b->crew[r->crew], r))
 			atomic_store(&b->node->rests_until_us[r->crew], now + REST_US);
 		boss_release(b, r);
 	}

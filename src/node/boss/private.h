@@ -22,7 +22,15 @@
 #define KEEP_US (10 * US_PER_S)
 #define REST_US (3 * US_PER_S)
 
-enum command_what { CMD_DRAIN, CMD_UNDRAIN, CMD_STOP_RUNS, CMD_STOP_ONE, CMD_FENCE, CMD_LEAKS };
+enum command_what {
+	CMD_DRAIN,
+	CMD_UNDRAIN,
+	CMD_HAND_BACK,
+	CMD_STOP_RUNS,
+	CMD_STOP_ONE,
+	CMD_FENCE,
+	CMD_LEAKS
+};
 
 struct command {
 	struct note note; /* must be first */
@@ -48,8 +56,9 @@ struct slots {
 /* One of those who carry out runs.  All is counted in slots: most runs take one. */
 struct crew {
 	struct heap *ready;              /* by (due less its priority, id) */
-	struct heap *large;              /* likewise: what takes several slots, or memory */
-	int64_t waiting;                 /* in both */
+	struct heap *large;              /* likewise: what takes several slots */
+	struct heap *heavy;              /* likewise: what takes memory, and perhaps several slots */
+	int64_t waiting;                 /* in all three */
 	int64_t slots;                   /* what it has */
 	int64_t idle;                    /* of these; below 0 for a moment when it shrinks */
 	int64_t extra;                   /* of those in use: by large runs, beyond one each */
@@ -91,7 +100,7 @@ struct boss {
 	size_t n_in_hand;
 	struct crew crew[CREWS_MAX];
 	size_t n_crews, n_ready, n_preemptible; /* of those in hand */
-	/* by their limits: of runs that have slots, and of those in `large` */
+	/* by their limits: of runs that have slots, and of those in `heavy` */
 	int64_t memory_out, memory_waiting;
 	int64_t window_ends_us;
 	int64_t next_review_us;

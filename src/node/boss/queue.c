@@ -68,9 +68,9 @@ boss_forget(struct boss *b, struct run *r)
 }
 
 static struct heap *
-heap_of(struct crew *c, const struct run *r)
+heap_of(const struct crew *c, const struct run *r)
 {
-	return need_is_small(&r->need) ? c->ready : c->large;
+	return need_is_small(&r->need) ? c->ready : r->need.memory > 0 ? c->heavy : c->large;
 }
 
 /* More: 1; fewer: -1. */
@@ -283,41 +283,56 @@ sure_idle(struct boss *b, const struct crew *c)
 	return c->idle - b->taken.ready[c - b->crew];
 }
 
-/* Has a large run its turn? */
+/* The first of these, if it is before all small ones. */
 static struct run *
-large_first(const struct crew *c)
+has_turn(const struct crew *c, struct heap *of)
 {
-	struct run *large = heap_min(c->large), *small = heap_min(c->ready);
+	struct run *first = heap_min(of), *small = heap_min(c->ready);
 
-	return large != NULL && (small == NULL || less_ready(large, small)) ? large : NULL;
+	return first != NULL && (small == NULL || less_ready(first, small)) ? first : NULL;
+}
+
+static int64_t
+memory_left(const struct boss *b)
+{
+	int64_t all = b->node->set->memory_bytes;
+
+	return all == 0 ? MEMORY_ANY : all - b->memory_out;
+}
+
+static bool
+lacks_slots(struct boss *b, const struct crew *c, const struct run *r)
+{
+	return r != NULL && r->need.slots > sure_idle(b, c) && r->need.slots <= c->slots &&
+	       r->need.memory <= memory_left(b);
 }
 
 /* The large run that has its turn and finds too few slots: nothing behind it takes what it waits for. */
 const struct run *
 boss_kept_for(struct boss *b, const struct crew *c)
 {
-	const struct run *large = large_first(c);
+	const struct run *large = has_turn(c, c->large), *heavy = has_turn(c, c->heavy);
 
-	return large != NULL && large->need.slots > sure_idle(b, c) && large->need.slots <= c->slots ? large
-												     : NULL;
+	large = lacks_slots(b, c, large) ? large : NULL;
+	heavy = lacks_slots(b, c, heavy) ? heavy : NULL;
+	return heavy == NULL || (large != NULL && less_ready(large, heavy)) ? large : heavy;
 }
 
 /* Where the next run to start is; NULL: none may. */
 static struct heap *
 next_heap(struct boss *b, const struct crew *c)
 {
-	const struct run *large = large_first(c);
-	int64_t all = b->node->set->memory_bytes;
-	struct need left = {.memory = all == 0 ? MEMORY_ANY : all - b->memory_out};
+	const struct run *large = has_turn(c, c->large), *heavy = has_turn(c, c->heavy),
+			 *kept = boss_kept_for(b, c);
+	struct need left = {.memory = memory_left(b), .slots = sure_idle(b, c)};
 
-	if (large != NULL) {
-		left.slots = sure_idle(b, c);
-		if (need_fits(&large->need, &left))
-			return c->large;
-		if (boss_kept_for(b, c) != NULL)
-			return NULL;
-	}
-	return may_dispatch(b, c, heap_min(c->ready)) ? c->ready : NULL;
+	large = large != NULL && need_fits(&large->need, &left) ? large : NULL;
+	heavy = heavy != NULL && need_fits(&heavy->need, &left) ? heavy : NULL;
+	if (heavy != NULL && (large == NULL || less_ready(heavy, large)))
+		large = heavy;
+	if (large != NULL && (kept == NULL || less_ready(large, kept)))
+		return heap_of(c, large);
+	return kept == NULL && may_dispatch(b, c, heap_min(c->ready)) ? c->ready : NULL;
 }
 
 /* The starter also fetches the secrets of what is started. */
@@ -363,6 +378,7 @@ boss_heaps_create(struct boss *b)
 	for (size_t i = 0; i < b->n_crews; i++) {
 		b->crew[i].ready = heap_create(less_ready, moved);
 		b->crew[i].large = heap_create(less_ready, moved);
+		b->crew[i].heavy = heap_create(less_ready, moved);
 	}
 	b->timeouts = heap_create(less_deadline, moved_deadline);
 	TAILQ_INIT(&b->in_hand);
@@ -375,6 +391,7 @@ boss_heaps_destroy(struct boss *b)
 	for (size_t i = 0; i < b->n_crews; i++) {
 		heap_destroy(&b->crew[i].ready);
 		heap_destroy(&b->crew[i].large);
+		heap_destroy(&b->crew[i].heavy);
 	}
 	heap_destroy(&b->timeouts);
 }

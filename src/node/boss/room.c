@@ -114,11 +114,17 @@ grew(const struct boss *b, size_t crew)
 	       ((b->room.ready[crew] > 0 && more) || b->room.large[crew] > b->seen.large[crew]);
 }
 
+static bool
+large_waits(const struct crew *c)
+{
+	return heap_count(c->large) + heap_count(c->heavy) > 0;
+}
+
 /* A task that its claim starts begins within milliseconds. */
 static bool
 begins_soon(const struct crew *c)
 {
-	return heap_count(c->large) == 0 && (c->idle > 0 || c->burst > 10 * c->slots);
+	return !large_waits(c) && (c->idle > 0 || c->burst > 10 * c->slots);
 }
 
 static int64_t
@@ -140,7 +146,7 @@ boss_publish_room(struct boss *b, int64_t now)
 		const struct run *kept = boss_kept_for(b, &b->crew[i]);
 
 		room.ready[i] = i == 0 ? worker_room(b) : pool_room(b, &b->crew[i]);
-		room.large[i] = heap_count(b->crew[i].large) == 0;
+		room.large[i] = !large_waits(&b->crew[i]);
 		room.before[i] = kept == NULL ? INT64_MAX : rank_us(kept->due_mono_us, kept->band);
 	}
 	boss_urgent_room(b, now, &room);
