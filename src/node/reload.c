@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "node/boss/boss.h"
 #include "node/context.h"
 #include "node/handlers/handlers.h"
 #include "node/runs/worker.h"
@@ -61,6 +62,7 @@ take_over(struct node *n, struct workers *workers, const struct settings *fresh,
 	}
 	if (strcmp(labels, atomic_load(&n->labels)) != 0) {
 		atomic_store(&n->labels, texts_keep(&n->own_labels, labels));
+		boss_hand_back(n->boss);
 		name_it(&changed, "labels");
 	}
 	if (!option_same_sections(settings_sections, n->set, fresh))

@@ -79,6 +79,7 @@ obey(struct boss *b, struct command *c)
 		boss_release_unbegun(b);
 		break;
 	case CMD_UNDRAIN: b->draining = node_draining(b->node) || !health_may_claim(b->node); break;
+	case CMD_HAND_BACK: boss_release_unbegun(b); break;
 	case CMD_STOP_ONE: boss_stop_one(b, c); break;
 	case CMD_STOP_RUNS:
 		b->draining = true;

@@ -67,6 +67,8 @@ void boss_ends_locked(struct boss *b, size_t n);
 /* Hands back everything unstarted and takes nothing more; and the reverse. */
 void boss_drain(struct boss *b);
 void boss_undrain(struct boss *b);
+/* Hands back everything unstarted, some of which may not be for us any more. */
+void boss_hand_back(struct boss *b);
 /* Tells one run to stop, if it is still under way.  May be repeated. */
 void boss_cancel(struct boss *b, int64_t id, int64_t version);
 /* Drain, and tell every run to stop. */

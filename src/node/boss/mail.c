@@ -163,6 +163,12 @@ boss_undrain(struct boss *b)
 }
 
 void
+boss_hand_back(struct boss *b)
+{
+	command(b, CMD_HAND_BACK, PGRAB_STOP_NONE);
+}
+
+void
 boss_cancel(struct boss *b, int64_t id, int64_t version)
 {
 	command_for(b, CMD_STOP_ONE, PGRAB_STOP_CANCEL, id, version);

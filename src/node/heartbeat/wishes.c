@@ -34,6 +34,7 @@ obey_labels(struct heartbeat *h, const char *wanted)
 	log_info("labels", "labels=\"%s\" from=%s", now != NULL ? now : atomic_load(&n->labels),
 	    now != NULL ? "pgrab.node" : "settings");
 	heartbeat_want_others(h, 0);
+	boss_hand_back(n->boss);
 }
 
 void
