@@ -9,6 +9,7 @@
 #include "strategy/host.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/outbuf.h"
 
 #define SLOW_US    (20 * US_PER_MS)
 #define STRAY_BITS 65536 /* shard numbers up to here land in a padded_set */
@@ -277,11 +279,15 @@ int64_t
 strategy_fitness(struct strategy *s, const struct pgrab_cluster *c, char *why, size_t why_size)
 {
 	int64_t began = clock_mono_us(), fitness;
+	char *text;
 
 	why[0] = '\0';
 	fitness = s->s->fitness(s->self, c, why, why_size);
 	note_time(s, began, "fitness");
 	why[why_size - 1] = '\0';
+	text = text_printable(why, strlen(why), why_size - 1); /* it goes into the database */
+	snprintf(why, why_size, "%s", text);
+	free(text);
 	return fitness < 1 ? 1 : fitness > PGRAB_FITNESS_MAX ? PGRAB_FITNESS_MAX : fitness;
 }
 

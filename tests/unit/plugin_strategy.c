@@ -75,6 +75,18 @@ toy_accept(void *self, const struct pgrab_cluster *c, const struct pgrab_candida
 	return t->id % 2 == 0;
 }
 
+/* More than fits, and a byte that begins no character. */
+static int64_t
+toy_fitness(void *self, const struct pgrab_cluster *c, char *why, size_t why_size)
+{
+	(void)self;
+	(void)c;
+	snprintf(why, why_size, "\xff");
+	for (size_t n = 1; n + 1 < why_size; n += 2)
+		snprintf(why + n, why_size - n, "é");
+	return 0;
+}
+
 static __attribute__((unused)) const struct pgrab_strategy toy = {
     .abi = TOY_ABI,
     .name = TOY_NAME,
@@ -84,6 +96,7 @@ static __attribute__((unused)) const struct pgrab_strategy toy = {
     .shards = TOY_SHARDS,
     .quota = toy_quota,
     .accept = toy_accept,
+    .fitness = toy_fitness,
 };
 
 const struct pgrab_strategy *TOY_ENTRY(void);

@@ -7,11 +7,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "clusters.h"
 
 /* The shared objects lie beside this program. */
@@ -218,6 +220,28 @@ host_asks_accept_where_there_is_one(void **state)
 }
 
 /* The same source, compiled in and loaded, gives the same answers. */
+/* Its reason goes into the database. */
+static void
+host_makes_text_of_the_reason(void **state)
+{
+	char *path = beside("strategy_toy.so");
+	struct strategy *s = open_ok(path, "1");
+	static struct picture p;
+
+	picture_random(&p, 2);
+	for (size_t size = 8; size < 16; size++) {
+		char why[16];
+
+		memset(why, 'x', sizeof why);
+		assert_int_equal(strategy_fitness(s, &p.c, why, size), 1);
+		assert_true(strlen(why) < size && strlen(why) > 2);
+		assert_int_equal(utf8_trim(why, strlen(why)), strlen(why));
+		assert_null(strchr(why, '\xff'));
+	}
+	strategy_close(&s);
+	free(path);
+}
+
 static void
 host_loads_every_builtin_as_a_file(void **state)
 {
@@ -280,6 +304,7 @@ main(void)
 	    cmocka_unit_test(host_gives_a_rank_out_of_range_nothing),
 	    cmocka_unit_test(host_cuts_the_quota_to_the_room),
 	    cmocka_unit_test(host_asks_accept_where_there_is_one),
+	    cmocka_unit_test(host_makes_text_of_the_reason),
 	    cmocka_unit_test(host_loads_every_builtin_as_a_file),
 	    cmocka_unit_test(host_loads_the_example),
 	};
