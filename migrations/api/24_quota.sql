@@ -431,7 +431,8 @@ declare
 begin
   select x.* into q from pgrab.quota x where x.id = p_id;
   if q.max_tasks is not null then
-    tasks := pgrab_internal.quota_count(q, p_owner, p_share_key, q.max_tasks * 11 / 10 + 10);
+    tasks := pgrab_internal.quota_count(q, p_owner, p_share_key,
+      least(q.max_tasks, 1000000000000) * 11 / 10 + 10);
   end if;
   if q.max_running is not null then
     running := (select count(*) from pgrab.limit_place p where p.key = c_key and p.started and not p.over);

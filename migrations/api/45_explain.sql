@@ -96,9 +96,14 @@ begin atomic
     case when t.paused then format('Paused: select pgrab.resume(%s) resumes it.', t.id)
       else 'Not paused.' end, case when t.paused then 'paused' end
   union all
-  select 'kind', 'blocked', format('%s may not have tasks of kind %s any more: grant %I to %I.',
-    t.owner, t.kind, 'pgrab_kind_' || t.kind, t.owner),
-    format('%s may not have tasks of kind %s any more', t.owner, t.kind)
+  select 'kind', 'blocked', case when r.there
+      then format('%s may not have tasks of kind %s any more: grant %I to %I.', t.owner, t.kind,
+        'pgrab_kind_' || t.kind, t.owner)
+      else format('There is no role %s: it was dropped or renamed. The owner of pgrab can give the task to '
+        'another one: update pgrab.task set owner = ''...'' where id = %s.', t.owner, t.id) end,
+    case when r.there then format('%s may not have tasks of kind %s any more', t.owner, t.kind)
+      else format('there is no role %s', t.owner) end
+  from (select exists (select from pg_roles x where x.rolname = t.owner) as there) r
   where not pgrab_internal.may_kind(t.owner, t.kind)
   union all
   select 'all paused', 'blocked', format('All tasks have been paused since %s by %s: %s',
@@ -525,8 +530,9 @@ begin atomic
       count(*) filter (where f.up and f.login) as up_login,
       count(*) filter (where f.up and f.runs) as up_runs,
       count(*) filter (where f.up and f.labels) as up_labels,
-      count(*) filter (where f.suits and not f.priority) as low,
-      min(n.min_priority) filter (where f.suits and not f.priority) as reserved,
+      count(*) filter (where not f.up and f.runs and f.labels and f.priority and f.small is null) as drained,
+      count(*) filter (where f.suits and not f.priority and f.small is null) as low,
+      min(n.min_priority) filter (where f.suits and not f.priority and f.small is null) as reserved,
       string_agg(format('%s: %s', n.name, f.small), '; ' order by n.name)
         filter (where f.suits and f.small is not null) as small,
       count(*) filter (where f.can) as fit, count(*) filter (where f.can and not n.ill) as well,
@@ -548,27 +554,28 @@ begin atomic
       (2, c.up = 0, k.draining, 'all nodes are draining'),
       (3, c.up_runs = 0 and c.runs > 0, k.draining,
         format('the nodes that run kind %s are draining', t.kind)),
-      (4, c.up_kind = 0, format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.',
+      (4, c.fit = 0 and c.drained > 0, k.draining, 'all nodes that could run it are draining'),
+      (5, c.up_kind = 0, format('No live node runs kind %s. Start one with it: pgrab run --allow ...,%s.',
         t.kind, t.kind), format('no live node runs kind %s', t.kind)),
-      (5, c.up_login = 0, format('No live node has a connection for owner %s, and a sql task runs as its '
+      (6, c.up_login = 0, format('No live node has a connection for owner %s, and a sql task runs as its '
         'owner or not at all. Give one a section [owner %s] with a service or dsn, or start one that logs in '
         'as %s.', t.owner, t.owner, t.owner), format('no live node has a connection for owner %s', t.owner)),
-      (6, c.up_runs = 0, format('No live node runs kind %s for owner %s: see allow in [owner %s] of their '
+      (7, c.up_runs = 0, format('No live node runs kind %s for owner %s: see allow in [owner %s] of their '
         'files.', t.kind, t.owner, t.owner),
         format('no live node runs kind %s for owner %s', t.kind, t.owner)),
-      (7, c.up_labels = 0, k.labels, format('no live node has labels %s', t.require)),
-      (8, c.fit = 0 and c.low > 0, format('All nodes that are up and could run it take only tasks of '
+      (8, c.up_labels = 0, k.labels, format('no live node has labels %s', t.require)),
+      (9, c.fit = 0 and c.low > 0, format('All nodes that are up and could run it take only tasks of '
         'priority %s and above (min_priority), and this one has %s. Start one without, or raise its '
         'priority.',
         c.reserved, t.priority), format('all nodes that could run it take only priority >= %s', c.reserved)),
-      (9, c.fit = 0 and c.small is not null, format('No node that is up and could run it is large enough. '
+      (10, c.fit = 0 and c.small is not null, format('No node that is up and could run it is large enough. '
         '%s. Start one with more workers or memory, or change the task''s slots or args.limits.', c.small),
         format('no node that could run it is large enough: it takes %s', pgrab_internal.takes(t))),
-      (10, c.fit = 0, k.labels, format('no live node runs kind %s and has labels %s', t.kind, t.require)),
-      (11, c.well = 0, null, format('%s cannot record runs now: see the log', c.names)),
-      (12, c.slots = 0, null, format('no handler process for kind %s is up', t.kind)),
-      (13, c.free = 0 and pgrab_internal.takes(t) = '1 slot', null, 'all nodes busy'),
-      (14, c.free = 0, null, format('no node has %s free', pgrab_internal.takes(t)))) m(n, shut, detail, why)
+      (11, c.fit = 0, k.labels, format('no live node runs kind %s and has labels %s', t.kind, t.require)),
+      (12, c.well = 0, null, format('%s cannot record runs now: see the log', c.names)),
+      (13, c.slots = 0, null, format('no handler process for kind %s is up', t.kind)),
+      (14, c.free = 0 and pgrab_internal.takes(t) = '1 slot', null, 'all nodes busy'),
+      (15, c.free = 0, null, format('no node has %s free', pgrab_internal.takes(t)))) m(n, shut, detail, why)
   where m.shut order by m.n limit 1;
 end;
 comment on function pgrab_internal.explain_cluster is 'Why no node can take it now, all of them together.';
@@ -589,11 +596,16 @@ begin atomic
     select t.due_at + x.after as at, x.after
     from (select coalesce(t.failover_after, '30 s') as after) x) o
     cross join lateral (
-      select string_agg(n.name, ', ' order by n.name) as names, count(*) filter (where f.full is null) as free
+      select string_agg(n.name, ', ' order by n.name) filter (where f.can) as names,
+        count(*) filter (where f.can and f.full is null) as free,
+        string_agg(g.gate || ': ' || g.detail, ' ' order by n.name) filter (where not f.can) as unfit
       from pgrab.node n cross join lateral pgrab_internal.fit(t, n) f
-      where f.can and n.labels @> t.prefer) p
+        cross join lateral pgrab_internal.explain_node(t, n) g
+      where n.live and n.labels @> t.prefer) p
     cross join lateral (
-      select case when p.names is null then format('No node that it prefers is up, with labels %s', t.prefer)
+      select case when p.names is null and p.unfit is not null
+          then format('No node that it prefers can take it (%s)', p.unfit)
+        when p.names is null then format('No node that it prefers is up, with labels %s', t.prefer)
         when p.free <= 0 then format('The nodes that it prefers are busy: %s', p.names)
         else format('It prefers %s', p.names) end as what) m
   where t.prefer is not null and t.status = 'scheduled';

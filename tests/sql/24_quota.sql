@@ -1,7 +1,7 @@
 -- Quotas: what is refused, what is held, who stands in which line.  With real nodes: test_quotas.py.
 begin;
 \ir limit.inc
-select plan(77);
+select plan(78);
 set local timezone = 'UTC';
 
 create role pgrab_t_a;
@@ -279,5 +279,7 @@ select matches(pg_temp.error($$select pg_temp.insert('pgrab_t_a', 1, '{"share_ke
   'is full', 'up to its number');
 select is(cardinality(pg_temp.insert('pgrab_t_b', 2, '{"share_key": "customer 1"}')), 2,
   'tasks of another owner count by themselves');
+insert into pgrab.quota (owner, max_tasks) values (current_user, 9223372036854775807);
+select lives_ok($$select * from pgrab.quotas$$, 'no number is too large');
 select finish();
 rollback;

@@ -1,7 +1,7 @@
 -- What takes more room than a node has, or than it has now: the gates, pgrab.late, who is able.
 begin;
 \ir nodes.inc
-select plan(19);
+select plan(25);
 
 insert into pgrab.node (id, name, host, pid, pgrab_version, strategy, kinds, slots, heartbeat_every,
   dead_after, started_at, incarnation, state, heartbeat_at, running)
@@ -76,6 +76,23 @@ select is((select array_agg(f.node order by f.task_id) from pgrab.forecast('1 ho
     where f.task_id in (:five, :nine, :six, :huge)),
   '{many,"(no node can)",many,"(no node can)"}', 'a forecast knows as well');
 select is(pgrab_internal.has_room('{}', null, 'noop', 1000, 1), true, 'a node that has not said is asked');
+
+-- ------------------------------------------------------------- the reason that is true, of more than one
+update pgrab.registration set labels = '{"site": "hq"}', min_priority = 10 where name = 'many';
+select is(pg_temp.why(:nine), 'no node that could run it is large enough: it takes 9 slots',
+  'one that is reserved, too, would be too small for any priority');
+select is(pg_temp.why(:five), 'all nodes that could run it take only priority >= 10', 'one is large enough');
+update pgrab.task set slots = 1, prefer = '{"site": "hq"}', failover_after = '1 hour' where id = :five;
+select is(pg_temp.why(:five), 'no node that it prefers can take it (node many: It takes only tasks of '
+  'priority 10 and above (its min_priority).); others take it when it is 01:00:00 late',
+  'it is up, and not for it');
+update pgrab.registration set min_priority = null where name = 'many';
+update pgrab.beat b set state = 'draining' where b.node_id = 2;
+update pgrab.task set prefer = null, failover_after = null, require = '{"site": "hq"}' where id = :five;
+select is(pg_temp.why(:five), 'all nodes that could run it are draining', 'its labels are there');
+select matches(pg_temp.gate(:five, 'nodes'), 'Undrain one');
+update pgrab.task set require = '{"site": "br"}' where id = :five;
+select is(pg_temp.why(:five), 'no live node has labels {"site": "br"}', 'these are not');
 
 select * from finish();
 rollback;
