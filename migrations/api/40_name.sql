@@ -146,7 +146,7 @@ declare
 begin
   for v_time in
     select distinct m[1]
-    from regexp_matches(p_text, 
+    from regexp_matches(p_text,
       E'\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d(?:[.]\\d+)?[+-]\\d\\d(?::\\d\\d)?', 'g') m
   loop
     v_text := replace(v_text, v_time, v_time::timestamptz::text);

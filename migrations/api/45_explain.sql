@@ -598,13 +598,13 @@ begin atomic
     cross join lateral (
       select string_agg(n.name, ', ' order by n.name) filter (where f.can) as names,
         count(*) filter (where f.can and f.full is null) as free,
-        string_agg(g.gate || ': ' || g.detail, ' ' order by n.name) filter (where not f.can) as unfit
+        min(g.gate || ': ' || rtrim(g.detail, '.')) filter (where not f.can) as unfit
       from pgrab.node n cross join lateral pgrab_internal.fit(t, n) f
         cross join lateral pgrab_internal.explain_node(t, n) g
       where n.live and n.labels @> t.prefer) p
     cross join lateral (
       select case when p.names is null and p.unfit is not null
-          then format('No node that it prefers can take it (%s)', p.unfit)
+          then format('No node that it prefers can take it: %s', p.unfit)
         when p.names is null then format('No node that it prefers is up, with labels %s', t.prefer)
         when p.free <= 0 then format('The nodes that it prefers are busy: %s', p.names)
         else format('It prefers %s', p.names) end as what) m

@@ -131,7 +131,8 @@ end $$;
 comment on function pgrab_internal.pause_all is 'pgrab.pause_all() for a caller.';
 
 -- Serves: a node that has registered, before it takes anything.  The first node ever records the place.
--- Where nodes have beaten and none has, the rows of another database were restored into tables made here.
+-- Where nodes have beaten for long and none has recorded it, the rows of another database were restored into
+-- tables made here.  (A node that fails before this is one beat more each time it tries again.)
 create or replace function pgrab_internal.is_copy() returns boolean
 language plpgsql as $$
 declare
@@ -139,7 +140,7 @@ declare
 begin
   update pgrab.cluster x
   set system_id = case when o.other then 0 else p.system_id end, database = p.database
-  from (select exists (select from pgrab.beat b where b.beat > 10) as other) o
+  from (select exists (select from pgrab.beat b where b.beat > 1000) as other) o
   where x.system_id is null;
   if not pgrab_tool.copied() then
     return false;

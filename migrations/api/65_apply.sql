@@ -402,9 +402,9 @@ language sql stable
 return jsonb_strip_nulls(jsonb_build_object('source', p_source,
   'limits', (select jsonb_agg(to_jsonb(l) - 'owner' order by l.key)
     from pgrab.limit l
-    where not pgrab_internal.limit_is_batch(l.key) and (p_source is null or exists (
-      select from pgrab.task t where t.source = p_source
-        and l.key = any (t.limit_key || pgrab_internal.limit_patterns(t.limit_key))))),
+    where not pgrab_internal.limit_is_batch(l.key) and (p_source is null or l.key = any (array(
+      select k.key from (select distinct t.limit_key from pgrab.task t where t.source = p_source) u
+        cross join lateral unnest(u.limit_key || pgrab_internal.limit_patterns(u.limit_key)) k(key))))),
   'quotas', (select jsonb_agg(to_jsonb(q) - '{id,set_by}'::text[] order by q.owner, q.share_key)
     from pgrab.quota q where p_source is null and pgrab_internal.may_operate(current_user)),
   'calendars', (
@@ -425,5 +425,6 @@ return jsonb_strip_nulls(jsonb_build_object('source', p_source,
     where coalesce(t.source = p_source, true)
       and not pgrab_internal.is_of_batch(t.batch, t.chain)), '[]'));
 comment on function pgrab.export(text) is
-  'The live tasks, limits, quotas, calendars and blackouts (those of one source, and what its tasks name) in '
-  'the form that pgrab.apply() takes; a task without a key is given one. Members of batches are left out.';
+  'The live tasks, limits, calendars, blackouts and, for operators, quotas (or the tasks of one source, and '
+  'the limits, calendars and blackouts for them) in the form that pgrab.apply() takes; a task without a key '
+  'is given one. Members of batches are left out.';

@@ -51,7 +51,8 @@ state_text(enum schema_state s)
 {
 	switch (s) {
 	case SCHEMA_NONE: return "not installed; run: pgrab migrate";
-	case SCHEMA_OLD: return "older than this program; run: pgrab migrate";
+	case SCHEMA_OLD:
+		return "older than this program, or its tables have other columns; run: pgrab migrate";
 	case SCHEMA_CURRENT: return "up to date";
 	case SCHEMA_NEWER: return "newer than this program, which may use it";
 	case SCHEMA_TOO_NEW: return "newer than this program, which must not use it: upgrade the program";

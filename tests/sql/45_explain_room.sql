@@ -83,8 +83,8 @@ select is(pg_temp.why(:nine), 'no node that could run it is large enough: it tak
   'one that is reserved, too, would be too small for any priority');
 select is(pg_temp.why(:five), 'all nodes that could run it take only priority >= 10', 'one is large enough');
 update pgrab.task set slots = 1, prefer = '{"site": "hq"}', failover_after = '1 hour' where id = :five;
-select is(pg_temp.why(:five), 'no node that it prefers can take it (node many: It takes only tasks of '
-  'priority 10 and above (its min_priority).); others take it when it is 01:00:00 late',
+select is(pg_temp.why(:five), 'no node that it prefers can take it: node many: It takes only tasks of '
+  'priority 10 and above (its min_priority); others take it when it is 01:00:00 late',
   'it is up, and not for it');
 update pgrab.registration set min_priority = null where name = 'many';
 update pgrab.beat b set state = 'draining' where b.node_id = 2;

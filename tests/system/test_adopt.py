@@ -38,13 +38,13 @@ def test_a_copy_waits_until_it_is_adopted(cluster, db, nodes, tmp_path):
 
 def test_rows_restored_into_tables_made_here_are_a_copy_too(cluster, db, nodes, tmp_path):
     """As pg_restore --data-only: the row of pgrab.cluster is there already, and knows no place."""
-    nodes.start("a", heartbeat="100ms")
-    db.wait("select max(beat) > 10 from pgrab.beat")
+    nodes.start("a")
     db.add(kind="noop", key="tick", schedule="@every 1s")
     copy = copy_of(cluster, db, nodes)
     others = Nodes(copy, tmp_path)
     try:
         copy.query("update pgrab.cluster set system_id = null, database = null")
+        copy.query("update pgrab.beat set beat = beat + 1000")
         others.start("b").wait_log("event=copy .*pgrab adopt")
         assert copy.one("select paused from pgrab.cluster")
     finally:

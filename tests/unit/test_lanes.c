@@ -354,7 +354,6 @@ a_look_at_a_backlog_asks_for_what_there_is_room_for(void **unused)
 	strategy_close(&s);
 }
 
-/* Unless it is asked for again. */
 static void
 what_was_dry_may_be_left_out_of_looks_at_our_own(void **unused)
 {

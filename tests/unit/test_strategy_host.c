@@ -219,7 +219,6 @@ host_asks_accept_where_there_is_one(void **state)
 	free(path);
 }
 
-/* The same source, compiled in and loaded, gives the same answers. */
 /* Its reason goes into the database. */
 static void
 host_makes_text_of_the_reason(void **state)
@@ -242,6 +241,7 @@ host_makes_text_of_the_reason(void **state)
 	free(path);
 }
 
+/* The same source, compiled in and loaded, gives the same answers. */
 static void
 host_loads_every_builtin_as_a_file(void **state)
 {

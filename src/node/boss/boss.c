@@ -11,9 +11,10 @@
  *   timed  a fixed number of tasks that are due within lookahead.
  * A due task that has found no worker for steal_after is handed back, for a node that has one.
  *
- * Large runs, which take several slots or memory that is counted, wait in a heap of their own.  When the
- * first of all by order is one that finds too few slots, nothing behind it begins: as runs end, there will be
- * enough.  One that only lacks memory holds up no others than those that need memory, too.  See ADR 43.
+ * Large runs, which take several slots, and heavy ones, which take memory that is counted, wait in heaps of
+ * their own.  When the first of all by order is one that finds too few slots, nothing behind it begins: as
+ * runs end, there will be enough.  One that only lacks memory holds up no others than those that need memory,
+ * too.  See ADR 43.
  *
  * Busy.  A node that has had no free worker for a moment says so; nodes that are not busy then take what
  * is due in its place, at once (lanes.h), while it claims nothing ahead and hands back what it has a

@@ -303,8 +303,7 @@ memory_left(const struct boss *b)
 static bool
 lacks_slots(struct boss *b, const struct crew *c, const struct run *r)
 {
-	return r != NULL && r->need.slots > sure_idle(b, c) && r->need.slots <= c->slots &&
-	       r->need.memory <= memory_left(b);
+	return r != NULL && r->need.slots > sure_idle(b, c) && r->need.slots <= c->slots;
 }
 
 /* The large run that has its turn and finds too few slots: nothing behind it takes what it waits for. */

@@ -265,8 +265,10 @@ lanes_add(struct lanes *ls, enum lanes_part part, const struct pgrab_shard_set *
 		l->room = room[l->row->crew];
 		wanted = rows_wanted(l, timed, least);
 		wanted = wanted <= 0 && has_room(ls, l) ? 1 : wanted;
-		if (wanted <= 0 || (l->row->crew > 0 && !has_room(ls, l)))
+		if (wanted <= 0 || (l->row->crew > 0 && !has_room(ls, l))) {
+			l->dry = false; /* so far as anybody knows */
 			continue;
+		}
 		if (add_lane(ls, l, part, bell, chance, wanted, q))
 			probes += q->lane[q->n_lanes - 1].n_shards;
 	}
@@ -339,7 +341,7 @@ lanes_progress(struct lanes *ls, const struct look_query *q, const struct candid
 		struct lane *l = lanes_find(ls, q->lane[i].lane);
 
 		if (l != NULL)
-			l->dry = true; /* unless something is found of it */
+			l->dry = !q->lane[i].turns; /* unless something is found of it */
 		if (l != NULL && q->lane[i].turns)
 			turns_taken(l, &q->lane[i]);
 	}

@@ -24,7 +24,7 @@
 
 /* To probe all shards of a lane costs as much as many rows, and where other tasks are planned each probe is
  * a page of the index.  So while looks follow each other, a lane in which one found nothing is left out for
- * this long, or for as many times as long as that look took, up to a poll. */
+ * this long, or for as many times as long as that look took with all before it, up to a poll. */
 #define DRY_US    (100 * US_PER_MS)
 #define DRY_PAUSE 10
 
@@ -183,8 +183,8 @@ loader_any_rang(const struct wakeup *w)
 void
 loader_spare_dry(struct loader *l, const struct wakeup *w)
 {
-	l->lanes.spare =
-	    l->hungry && w->now < l->next_full_us && w->now < l->dry_until_us && !loader_any_rang(w);
+	l->lanes.spare = lanes_fit(&l->lanes) && l->hungry && w->now < l->next_full_us &&
+			 w->now < l->dry_until_us && !loader_any_rang(w);
 }
 
 void
@@ -192,7 +192,7 @@ loader_note_dry(struct loader *l, const struct wakeup *w)
 {
 	int64_t pause_us = DRY_PAUSE * (l->looked_us - w->now);
 
-	if (!l->lanes.spare)
+	if (w->looked && !l->lanes.spare)
 		l->dry_until_us = l->looked_us + (pause_us > DRY_US ? pause_us : DRY_US);
 	l->lanes.spare = false;
 }

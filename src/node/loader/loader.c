@@ -287,6 +287,8 @@ next_look(struct loader *l, const struct wakeup *w)
 		return w->now + l->node->set->heartbeat_us; /* for a new picture of the others */
 	if (w->more && l->moved)
 		return 0;
+	if (w->spared && !w->more && room_ready(&w->taken) > 0)
+		return 0; /* there is room for what has come there */
 	if (!l->hungry && want_bell(l)) {
 		loader_expect_echoes(l);
 		return 0;

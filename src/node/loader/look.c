@@ -233,6 +233,7 @@ look_at_own(struct loader *l, struct wakeup *w, struct err *err)
 	enum rc rc = RC_OK;
 
 	loader_spare_dry(l, w);
+	w->spared = l->lanes.spare;
 	lanes_part(&l->lanes, part, w->bell, w->room.ready, w->room.timed, 0, &l->query);
 	w->looked = l->query.n_lanes > 0;
 	if (w->looked)

@@ -109,6 +109,7 @@ struct wakeup {
 	struct room taken; /* from the boss, to be given back */
 	struct room room;  /* as much of it as the strategy lets us fill */
 	bool more;         /* out: rows were left behind */
+	bool spared;       /* out: without the lanes that were dry */
 	bool looked;       /* out: in our own shards, or those that rang of them */
 	bool found;        /* out: and there was something for now */
 };
