@@ -99,8 +99,8 @@ begin atomic
   select 'kind', 'blocked', case when r.there
       then format('%s may not have tasks of kind %s any more: grant %I to %I.', t.owner, t.kind,
         'pgrab_kind_' || t.kind, t.owner)
-      else format('There is no role %s: it was dropped or renamed. The role that owns pgrab can give the task '
-        'to another one, in the column owner of its row.', t.owner) end,
+      else format('There is no role %s: it was dropped or renamed. The role that owns pgrab can give the '
+        'task to another one, in the column owner of its row.', t.owner) end,
     case when r.there then format('%s may not have tasks of kind %s any more', t.owner, t.kind)
       else format('there is no role %s', t.owner) end
   from (select exists (select from pg_roles x where x.rolname = t.owner) as there) r
